@@ -1,0 +1,39 @@
+# Every target sets up .venv first, once: nothing but git, make and Python 3.11 needs to be there.
+#
+#   make test ARGS='-k protocol -x'      arguments for pytest
+#   make demo PYTHON=python3.13          another Python than python3
+
+PYTHON ?=
+VENV   ?= .venv
+ARGS   ?=
+
+made := $(VENV)/.made
+bin  := $(VENV)/bin
+
+.PHONY: help demo test bench check again
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make demo    see it work: an env file in, a tool call out, the watch switched off'
+	@echo 'make test    run the tests'
+	@echo 'make check   lint, formatting, types, and drift of what is generated'
+	@echo 'make bench   measure the relay against a bare inotify program'
+
+# A Python that was asked for replaces an environment made with another one.
+$(made): pyproject.toml .ci/venv $(if $(PYTHON),again)
+	@sh .ci/venv '$(VENV)' '$(PYTHON)'
+
+demo: $(made)
+	@$(bin)/relay demo $(ARGS)
+
+test: $(made)
+	@$(bin)/python -m pytest -q $(ARGS)
+
+bench: $(made)
+	@$(bin)/python tests/bench/roundtrip.py $(ARGS)
+
+check: $(made)
+	@$(bin)/ruff check --quiet .
+	@$(bin)/ruff format --check --quiet .
+	@$(bin)/mypy --no-error-summary
+	@$(bin)/relayconf generate --check
