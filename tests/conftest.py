@@ -1,0 +1,64 @@
+"""What tests of every kind share: where the checkout is, and which other Pythons are at hand.
+
+An interpreter counts where PATH has it under its own name (``python3.12``). Outside continuous
+integration a missing one is simply not tested; there, with pyenv present, it is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _on_path(version: str) -> str | None:
+    """Find ``pythonX.Y`` on PATH, past pyenv's shims, which exist for versions that do not run."""
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        candidate = Path(folder) / f"python{version}"
+        if Path(folder).name != "shims" and os.access(candidate, os.X_OK):
+            return str(candidate)
+    return None
+
+
+def _interpreters(*versions: str) -> list[object]:
+    """Make one parameter for this interpreter and one for each other version found."""
+    this = f"{sys.version_info.major}.{sys.version_info.minor}"
+    found: dict[str, str] = {this: sys.executable}
+    for version in versions:
+        path = _on_path(version)
+        if version != this and path is not None:
+            found[version] = path
+    return [pytest.param(path, id=version) for version, path in found.items()]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """Return the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session", params=_interpreters("3.11", "3.12", "3.13"))
+def supported_python(request: pytest.FixtureRequest) -> str:
+    """Return each interpreter at hand that the packages support, this one among them."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session", params=_interpreters("3.9"))
+def sandbox_python(request: pytest.FixtureRequest) -> str:
+    """Return each interpreter that the ground floor is tried on: this one and the oldest."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def missing_pythons() -> list[str]:
+    """Return the versions that continuous integration promises and PATH lacks; elsewhere none."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    if not os.environ.get("CI") or not pyenv.is_dir():
+        return []
+    this = f"{sys.version_info.major}.{sys.version_info.minor}"
+    wanted = [version for version in ("3.9", "3.11", "3.12", "3.13") if version != this]
+    return [version for version in wanted if _on_path(version) is None]
