@@ -1,0 +1,40 @@
+"""A small reader of compose and env files that answers what each container really gets.
+
+It reads as Docker Compose v2 does: dialect, layers, merge rules, refusals. No network, no engine,
+no shell. ``parse_dotenv`` reads one env file and needs the standard library
+only, so names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from relayconf.compose.dotenv import EnvEntry, last_values, parse_dotenv
+    from relayconf.compose.errors import ComposeError
+    from relayconf.compose.interpolate import interpolate
+
+__all__ = [
+    "ComposeError",
+    "EnvEntry",
+    "interpolate",
+    "last_values",
+    "parse_dotenv",
+]
+
+_HOMES = {
+    "ComposeError": "relayconf.compose.errors",
+    "EnvEntry": "relayconf.compose.dotenv",
+    "interpolate": "relayconf.compose.interpolate",
+    "last_values": "relayconf.compose.dotenv",
+    "parse_dotenv": "relayconf.compose.dotenv",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415  # only a first use pays for it
+
+    return getattr(import_module(home), name)
