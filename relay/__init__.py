@@ -1,0 +1,65 @@
+"""A file-based tool relay: a sandboxed writer asks, a runner outside answers.
+
+What is public is listed in ``__all__`` and loaded when it is first named, so that ``import
+relay`` costs a writer in a sandbox next to nothing. Writers and errors are the ground floor
+(stdlib only, Python 3.9 syntax); the runner needs Python 3.11 and the dependencies.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+_HOME = {
+    "PAUSED": "relay.tools",
+    "BadRequest": "relay.errors",
+    "BadResponse": "relay.errors",
+    "CallError": "relay.errors",
+    "CallTimeout": "relay.errors",
+    "Interrupted": "relay.errors",
+    "NoDirectory": "relay.errors",
+    "NotExecuted": "relay.errors",
+    "Paused": "relay.errors",
+    "RelayError": "relay.errors",
+    "Runner": "relay.engine",
+    "ToolError": "relay.errors",
+    "ToolFailed": "relay.errors",
+    "UnknownTool": "relay.errors",
+    "Writer": "relay.client",
+    "acall": "relay.client",
+    "call": "relay.client",
+}
+
+__all__ = [  # noqa: F822 - each is found by __getattr__ when it is first named
+    "PAUSED",
+    "BadRequest",
+    "BadResponse",
+    "CallError",
+    "CallTimeout",
+    "Interrupted",
+    "NoDirectory",
+    "NotExecuted",
+    "Paused",
+    "RelayError",
+    "Runner",
+    "ToolError",
+    "ToolFailed",
+    "UnknownTool",
+    "Writer",
+    "acall",
+    "call",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - only a program that asks pays for it
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,286 @@
+"""The relay protocol as it lies on disk: names, bodies, and how a file appears.
+
+It owns the spelling of every name in a session directory, the JSON of requests and responses,
+and ``publish``, by which a final name always holds complete bytes. Both sides build on it, and a
+writer or runner of the TypeScript original understands the same files. It keeps no state and
+opens nothing but the file that it publishes. Ground floor.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+
+from relay import strictjson
+from relay.errors import BadRequest, BadResponse
+
+REQUEST_SUFFIX = ".req.json"
+RESPONSE_SUFFIX = ".res.json"
+RELAY_JSON = "relay.json"
+
+#: The number in relay.json that a writer of this version understands.
+PROTOCOL = 1
+
+#: What a response's ``code`` may be.
+CODES = frozenset(
+    {
+        "bad_request",
+        "unknown_tool",
+        "invalid_args",
+        "refused",
+        "too_large",
+        "timeout",
+        "expired",
+        "not_executed",
+        "interrupted",
+        "tool_error",
+        "busy",
+    }
+)
+
+#: A runner's id. With the longest request id and a temp suffix, a name stays under NAME_MAX, 255.
+_RUNNER = r"[A-Za-z0-9_-]{1,32}"
+_ID = r"[A-Za-z0-9_-]{1,200}"
+_REQUEST_NAME = re.compile(rf"({_ID})\.req\.json", re.ASCII)
+_CLAIM_NAME = re.compile(rf"({_ID})\.claim\.({_RUNNER})", re.ASCII)
+_TEMP_NAME = re.compile(
+    rf"(?:{_ID}\.(?:req|res)\.json|relay\.json|relay-probe|\.relay-lease)\.tmp\.[A-Za-z0-9._-]{{1,80}}",
+    re.ASCII,
+)
+_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
+
+#: Characters of the caller's own id that are kept in a request's id (design section 7).
+_CALL_ID_KEPT = 100
+
+_OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+#: A source of random bytes: takes their number. ``os.urandom``, or a test's own.
+RandomBytes = Callable[[int], bytes]
+
+
+class Request(NamedTuple):
+    """What a writer asks. ``timeout_ms`` is ``None`` where the runner's own default counts."""
+
+    tool: str
+    call_id: str
+    args: Dict[str, Any]
+    timeout_ms: Optional[int]
+
+
+class Response(NamedTuple):
+    """What a runner answers: a text, an error with its code, or *paused*, which comes first."""
+
+    ok: bool
+    text: str = ""
+    error: str = ""
+    code: str = ""
+    paused: bool = False
+
+
+def request_id(name: str) -> Optional[str]:
+    """Return the id in a request's file name, or ``None`` where the name is foreign."""
+    found = _REQUEST_NAME.fullmatch(name)
+    return found.group(1) if found else None
+
+
+def new_id(call_id: str, *, random: RandomBytes = os.urandom) -> str:
+    """Return an id for a new request: readable by its call id, and never met twice.
+
+    Args:
+        call_id: the caller's own id, any text; what is no letter, digit, ``_`` or ``-`` is
+            replaced, and it is cut to 100 characters.
+        random: the source of the 12 hexadecimal digits that make two equal call ids differ.
+    """
+    cleaned = _NOT_IN_AN_ID.sub("_", call_id[:_CALL_ID_KEPT]) or "call"
+    return f"{cleaned}-{random(6).hex()}"
+
+
+def claim_name(id: str, runner: str) -> str:  # noqa: A002 - the protocol's own word
+    """Return the name of a request that ``runner`` has taken."""
+    return f"{id}.claim.{runner}"
+
+
+def parse_claim(name: str) -> Optional[Tuple[str, str]]:
+    """Return a claim's id and runner, or ``None`` where ``name`` is no claim."""
+    found = _CLAIM_NAME.fullmatch(name)
+    return (found.group(1), found.group(2)) if found else None
+
+
+def temp_name(name: str, *, random: RandomBytes = os.urandom) -> str:
+    """Return a fresh name for ``name`` while it is being written."""
+    return f"{name}.tmp.{random(6).hex()}"
+
+
+def is_temp(name: str) -> bool:
+    """Tell whether ``name`` is a relay's own temporary file; any other ``.tmp.`` is foreign."""
+    return _TEMP_NAME.fullmatch(name) is not None
+
+
+def encode_request(request: Request) -> bytes:
+    """Return the body of a request, in the key order of the existing ecosystem.
+
+    Raises:
+        BadRequest: the tool has no name, or the arguments cannot be written as JSON.
+    """
+    if not request.tool:
+        raise BadRequest("the tool has no name")
+    body: Dict[str, Any] = {
+        "toolName": request.tool,
+        "toolCallId": request.call_id,
+        "args": request.args,
+    }
+    if request.timeout_ms is not None:
+        body["timeoutMs"] = request.timeout_ms
+    try:
+        return strictjson.dump(body)
+    except strictjson.Fault as fault:
+        raise BadRequest(f"the request for {request.tool[:60]!a} is {fault}") from None
+
+
+def decode_request(data: bytes) -> Request:
+    """Return the request in ``data``, which a hostile writer may have written.
+
+    ``args``, ``toolCallId`` and ``timeoutMs`` may be missing or null; unknown fields are ignored.
+
+    Raises:
+        BadRequest: the bytes break a rule; the message says which. Nothing else is raised.
+    """
+    try:
+        body = strictjson.load(data)
+    except strictjson.Fault as fault:
+        raise BadRequest(f"the request is refused: {fault}") from None
+    if not isinstance(body, dict):
+        raise BadRequest("the request is not a JSON object")
+    tool = body.get("toolName")
+    if not isinstance(tool, str) or not tool:
+        raise BadRequest("toolName is missing or not a text")
+    call_id = body.get("toolCallId")
+    if call_id is None:
+        call_id = ""
+    elif not isinstance(call_id, str):
+        raise BadRequest("toolCallId is not a text")
+    args = body.get("args")
+    if args is None:
+        args = {}
+    elif not isinstance(args, dict):
+        raise BadRequest("args is not a JSON object")
+    return Request(tool, call_id, args, _timeout_ms(body.get("timeoutMs")))
+
+
+def _timeout_ms(value: object) -> Optional[int]:
+    if value is None:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise BadRequest("timeoutMs is not a whole number of milliseconds")
+    return value
+
+
+def encode_response(response: Response) -> bytes:
+    """Return the body of a response. Half a surrogate pair in its text becomes U+FFFD."""
+    body: Dict[str, Any]
+    if response.paused:
+        body = {"ok": True, "paused": True}
+    elif response.ok:
+        body = {"ok": True, "text": response.text}
+    else:
+        body = {"ok": False, "error": response.error, "code": response.code}
+    try:
+        return strictjson.dump(body)
+    except strictjson.Fault:
+        mended = {k: strictjson.whole(v) if isinstance(v, str) else v for k, v in body.items()}
+        return strictjson.dump(mended)
+
+
+def decode_response(data: bytes) -> Response:
+    """Return the response in ``data``. ``paused`` is checked before ``ok``.
+
+    An error without a code, as the TypeScript original writes it, is a ``tool_error``.
+
+    Raises:
+        BadResponse: the bytes are no response; the message says what is wrong with them.
+    """
+    try:
+        body = strictjson.load(data, whole_strings=False)
+    except strictjson.Fault as fault:
+        raise BadResponse(f"the response cannot be read: {fault}") from None
+    if not isinstance(body, dict):
+        raise BadResponse("the response is not a JSON object")
+    if body.get("paused") is True:
+        return Response(ok=True, paused=True)
+    ok = body.get("ok")
+    if ok is True:
+        return Response(ok=True, text=_text(body, "text"))
+    if ok is False:
+        return Response(
+            ok=False, error=_text(body, "error"), code=_text(body, "code") or "tool_error"
+        )
+    raise BadResponse("the response says neither that it is ok nor that it is not")
+
+
+def _text(body: Dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadResponse(f"the response's {name} is not a text")
+    return value if value.isascii() else strictjson.whole(value)
+
+
+def file_mode(dirfd: int) -> int:
+    """Return the mode for files in the directory held by ``dirfd``.
+
+    0600, but 0660 where the directory is setgid: there a file takes the directory's group, so
+    that runner and writer may be different users.
+    """
+    return 0o660 if os.fstat(dirfd).st_mode & stat.S_ISGID else 0o600
+
+
+def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600) -> None:
+    """Make ``name`` appear in a directory, complete or not at all.
+
+    It is written under a temporary name and renamed; never linked, since a link count of two is
+    refused. It is not made durable: a session's files need not outlive the machine.
+
+    Args:
+        dirfd: the directory, held open.
+        name: the final name; a file that has it is replaced.
+        data: all its bytes.
+        mode: the permission bits, exactly (see ``file_mode``).
+
+    Raises:
+        OSError: no space, no permission, the directory is gone, a directory has the name.
+            Nothing is left behind then.
+    """
+    temp = temp_name(name)
+    fd = os.open(temp, _OPEN_NEW, mode, dir_fd=dirfd)
+    try:
+        try:
+            if mode & 0o077:
+                os.fchmod(fd, mode)
+            _write_all(fd, data)
+        finally:
+            os.close(fd)
+        os.rename(temp, name, src_dir_fd=dirfd, dst_dir_fd=dirfd)
+    except BaseException:
+        discard(dirfd, temp)
+        raise
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, memoryview(data)[written:])
+
+
+def discard(dirfd: int, name: str) -> bool:
+    """Unlink ``name`` where it can be, and tell whether it was there to be unlinked."""
+    try:
+        os.unlink(name, dir_fd=dirfd)
+    except OSError:
+        # RACE: whoever took or removed it first wins; a directory in its place stays.
+        return False
+    return True
