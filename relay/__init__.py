@@ -29,7 +29,7 @@ _HOME = {
     "call": "relay.client",
 }
 
-__all__ = [  # noqa: F822 - each is found by __getattr__ when it is first named
+__all__ = [
     "PAUSED",
     "BadRequest",
     "BadResponse",
