@@ -9,9 +9,8 @@ opens nothing but the file that it publishes. Ground floor.
 from __future__ import annotations
 
 import os
-import re
 import stat
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Tuple
 
 from relay import strictjson
 from relay.errors import BadRequest, BadResponse
@@ -40,16 +39,16 @@ CODES = frozenset(
     }
 )
 
-#: A runner's id. With the longest request id and a temp suffix, a name stays under NAME_MAX, 255.
-_RUNNER = r"[A-Za-z0-9_-]{1,32}"
-_ID = r"[A-Za-z0-9_-]{1,200}"
-_REQUEST_NAME = re.compile(rf"({_ID})\.req\.json", re.ASCII)
-_CLAIM_NAME = re.compile(rf"({_ID})\.claim\.({_RUNNER})", re.ASCII)
-_TEMP_NAME = re.compile(
-    rf"(?:{_ID}\.(?:req|res)\.json|relay\.json|relay-probe|\.relay-lease)\.tmp\.[A-Za-z0-9._-]{{1,80}}",
-    re.ASCII,
-)
-_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
+#: Longest request id and runner id. With a temp suffix, a name stays under NAME_MAX, 255.
+_ID_LENGTH = 200
+_RUNNER_LENGTH = 32
+_NONCE_LENGTH = 80
+
+_WORD_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_NONCE_CHARS = _WORD_CHARS | {"."}
+
+#: Relay-owned names beside requests and responses that are written under a temp name.
+_OTHER_OWNED = frozenset({RELAY_JSON, "relay-probe", ".relay-lease"})
 
 #: Characters of the caller's own id that are kept in a request's id (design section 7).
 _CALL_ID_KEPT = 100
@@ -81,8 +80,10 @@ class Response(NamedTuple):
 
 def request_id(name: str) -> Optional[str]:
     """Return the id in a request's file name, or ``None`` where the name is foreign."""
-    found = _REQUEST_NAME.fullmatch(name)
-    return found.group(1) if found else None
+    if not name.endswith(REQUEST_SUFFIX):
+        return None
+    id_ = name[: -len(REQUEST_SUFFIX)]
+    return id_ if _is_word(id_, _ID_LENGTH) else None
 
 
 def new_id(call_id: str, *, random: RandomBytes = os.urandom) -> str:
@@ -93,7 +94,10 @@ def new_id(call_id: str, *, random: RandomBytes = os.urandom) -> str:
             replaced, and it is cut to 100 characters.
         random: the source of the 12 hexadecimal digits that make two equal call ids differ.
     """
-    cleaned = _NOT_IN_AN_ID.sub("_", call_id[:_CALL_ID_KEPT]) or "call"
+    kept = call_id[:_CALL_ID_KEPT]
+    if not _WORD_CHARS.issuperset(kept):
+        kept = "".join(c if c in _WORD_CHARS else "_" for c in kept)
+    cleaned = kept or "call"
     return f"{cleaned}-{random(6).hex()}"
 
 
@@ -104,8 +108,10 @@ def claim_name(id: str, runner: str) -> str:  # noqa: A002 - the protocol's own 
 
 def parse_claim(name: str) -> Optional[Tuple[str, str]]:
     """Return a claim's id and runner, or ``None`` where ``name`` is no claim."""
-    found = _CLAIM_NAME.fullmatch(name)
-    return (found.group(1), found.group(2)) if found else None
+    id_, dot, runner = name.partition(".claim.")
+    if dot and _is_word(id_, _ID_LENGTH) and _is_word(runner, _RUNNER_LENGTH):
+        return id_, runner
+    return None
 
 
 def temp_name(name: str, *, random: RandomBytes = os.urandom) -> str:
@@ -115,7 +121,16 @@ def temp_name(name: str, *, random: RandomBytes = os.urandom) -> str:
 
 def is_temp(name: str) -> bool:
     """Tell whether ``name`` is a relay's own temporary file; any other ``.tmp.`` is foreign."""
-    return _TEMP_NAME.fullmatch(name) is not None
+    final, dot, nonce = name.partition(".tmp.")
+    if not dot or not _is_word(nonce, _NONCE_LENGTH, _NONCE_CHARS):
+        return False
+    if final in _OTHER_OWNED or request_id(final) is not None:
+        return True
+    return final.endswith(RESPONSE_SUFFIX) and _is_word(final[: -len(RESPONSE_SUFFIX)], _ID_LENGTH)
+
+
+def _is_word(text: str, longest: int, chars: FrozenSet[str] = _WORD_CHARS) -> bool:
+    return 0 < len(text) <= longest and chars.issuperset(text)
 
 
 def encode_request(request: Request) -> bytes:
