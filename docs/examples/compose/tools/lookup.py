@@ -1,0 +1,33 @@
+"""The tool that the sandbox is given: one kind of question to one upstream, with our credentials.
+
+The address and the token stay on this side. What the sandbox may choose is one identifier, checked
+before it becomes part of a path.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import httpx
+
+ORDER = re.compile(r"[A-Z0-9]{4,20}")
+
+
+async def order_status(order: str) -> str:
+    """Say where an order is, by its number (4 to 20 capital letters and digits)."""
+    if not ORDER.fullmatch(order):
+        raise ValueError("order: 4 to 20 capital letters and digits")
+    async with httpx.AsyncClient(base_url=os.environ["UPSTREAM_URL"], timeout=10) as upstream:
+        answer = await upstream.get(
+            f"/orders/{order}", headers={"Authorization": f"Bearer {_token()}"}
+        )
+    answer.raise_for_status()
+    return answer.text
+
+
+def _token() -> str:
+    # Read at each call, so that a rotated secret is in force at once.
+    place = os.environ.get("UPSTREAM_TOKEN_FILE", "/run/secrets/upstream_token")
+    return Path(place).read_text(encoding="utf-8").strip()
