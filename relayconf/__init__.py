@@ -1,0 +1,84 @@
+"""Configuration and feature flags for services that are deployed with Compose.
+
+Everything public is named here and imported on first use, so that ``import relayconf`` costs
+nothing and the stdlib-only ground floor works where nothing is installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, List
+
+if TYPE_CHECKING:
+    from relayconf.contract import from_document, load_installed
+    from relayconf.errors import (
+        ContractError,
+        DeclarationError,
+        RelayconfError,
+        SourceError,
+        StrictError,
+        TargetError,
+    )
+    from relayconf.layers import Sources
+    from relayconf.live import Live, Snapshot, load
+    from relayconf.resolve import Resolution, resolve
+    from relayconf.setting import Contract, Setting
+    from relayconf.settings import InvalidSettingsError, Settings, contract_of
+
+__all__ = [
+    "Contract",
+    "ContractError",
+    "DeclarationError",
+    "InvalidSettingsError",
+    "Live",
+    "RelayconfError",
+    "Resolution",
+    "Setting",
+    "Settings",
+    "Snapshot",
+    "SourceError",
+    "Sources",
+    "StrictError",
+    "TargetError",
+    "contract_of",
+    "from_document",
+    "load",
+    "load_installed",
+    "resolve",
+]
+
+_HOMES: Dict[str, str] = {
+    "Contract": "setting",
+    "ContractError": "errors",
+    "DeclarationError": "errors",
+    "InvalidSettingsError": "settings",
+    "Live": "live",
+    "RelayconfError": "errors",
+    "Resolution": "resolve",
+    "Setting": "setting",
+    "Settings": "settings",
+    "Snapshot": "live",
+    "SourceError": "errors",
+    "Sources": "layers",
+    "StrictError": "errors",
+    "TargetError": "errors",
+    "contract_of": "settings",
+    "from_document": "contract",
+    "load": "live",
+    "load_installed": "contract",
+    "resolve": "resolve",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - only when something is used
+
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,51 @@
+"""The command line ``relayconf``: one module per command, answers on stdout, the rest on stderr.
+
+Exit codes: 0; 1 findings, drift or a write that failed; 2 usage, an unknown name or an unreadable
+input; 78 strict mode refuses.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from relayconf.errors import RelayconfError, StrictError
+
+EX_USAGE = 2
+EX_CONFIG = 78  # sysexits.h
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; no exception leaves but SystemExit."""
+    from relayconf.cli.parser import build_parser  # noqa: PLC0415 - argparse only when it runs
+
+    arguments = build_parser().parse_args(argv)
+    _log_to_stderr()
+    try:
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
+    except StrictError as error:
+        sys.stderr.write(f"relayconf: {error}\n")
+        return EX_CONFIG
+    except RelayconfError as error:
+        sys.stderr.write(f"relayconf: {error}\n")
+        return EX_USAGE
+    except BrokenPipeError:
+        # The reader went away; nothing more can be said, and the interpreter must not try at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _log_to_stderr() -> None:
+    """Give the library's warnings a plain line each; only a command may configure logging."""
+    import logging  # noqa: PLC0415 - only a command needs it
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("relayconf: %(levelname)s: %(message)s"))
+    logger = logging.getLogger("relayconf")
+    logger.handlers = [handler]
+    logger.propagate = False

@@ -1,0 +1,96 @@
+"""What the commands share: where to read, which target, and relayconf's own settings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any, NamedTuple
+
+from relayconf import report, targets
+from relayconf.contract import load_installed
+from relayconf.errors import TargetError
+from relayconf.layers import Sources, collect
+from relayconf.resolve import Resolution, resolve
+from relayconf.setting import Contract
+
+
+class Own(NamedTuple):
+    """relayconf's own settings as one command sees them."""
+
+    deployment: str | None
+    sources: Sources
+    strict: bool
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that every command takes."""
+    group = parser.add_argument_group("where to read")
+    group.add_argument(
+        "--target",
+        metavar="TARGET",
+        help="an installed name (relay), module:Class, or the path of a contract",
+    )
+    group.add_argument(
+        "--env-file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="an env file; may be repeated, later ones win (RELAYCONF_ENV_FILE)",
+    )
+    group.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a value above the environment; may be repeated",
+    )
+    group.add_argument(
+        "--deployment", metavar="NAME", help="which deployment this is (RELAYCONF_DEPLOYMENT)"
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse (exit 78) where a value would not be used as written (RELAYCONF_STRICT)",
+    )
+    parser.add_argument("--json", action="store_true", help="answer in JSON")
+
+
+def own_settings(arguments: argparse.Namespace) -> Own:
+    """Combine the command's options with relayconf's own settings from the environment."""
+    contract = load_installed("relayconf") or targets.find_contract("relayconf")
+    resolution = resolve(contract, collect(contract, Sources(os.environ)))
+    report.once(resolution.problems)
+    values: dict[str, Any] = resolution.values
+    env_files = tuple(arguments.env_file) or tuple(values["RELAYCONF_ENV_FILE"] or ())
+    return Own(
+        arguments.deployment or values["RELAYCONF_DEPLOYMENT"],
+        Sources(os.environ, env_files, tuple(arguments.set)),
+        arguments.strict or bool(values["RELAYCONF_STRICT"]),
+    )
+
+
+def resolved(contract: Contract, own: Own) -> Resolution:
+    """Resolve a contract from the command's sources; strict mode refuses here."""
+    resolution = resolve(contract, collect(contract, own.sources))
+    if own.strict:
+        report.refuse(resolution.problems)
+    return resolution
+
+
+def only_target() -> str:
+    """Return the target to use where none is named: the only one that is not relayconf's own."""
+    others = [name for name in targets.registered() if name != "relayconf"]
+    if len(others) != 1:
+        raise TargetError(f"name a target; installed are: {', '.join(targets.registered())}")
+    return others[0]
+
+
+def print_json(answer: object) -> None:
+    """Print one JSON document as the whole answer."""
+    print(json.dumps(answer, indent=2, ensure_ascii=False))  # noqa: T201 - the answer
+
+
+def print_text(text: str) -> None:
+    """Print text as the answer."""
+    print(text)  # noqa: T201 - the answer

@@ -1,0 +1,139 @@
+"""Layers: where raw text comes from, lowest first, each piece with its origin.
+
+A layer is text and nothing else: it neither parses nor judges. Reading a file may fail, and then
+says so with one ``SourceError``; the process environment cannot fail. Ground floor.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
+
+from relayconf.errors import SourceError, TargetError
+from relayconf.nearest import nearest
+from relayconf.setting import Contract
+
+#: Every layer, low to high. A value in a later one beats a value in an earlier one.
+ORDER = (
+    "default",
+    "file",
+    "env-file",
+    "secret-file",
+    "environment",
+    "option",
+    "override",
+    "fleet",
+)
+
+#: A bound on one env file. Real ones are a few KiB; the bound keeps a wrong path (a device, a log)
+#: from being read into memory.
+MAX_FILE_BYTES = 4 * 1024 * 1024
+
+
+class Entry(NamedTuple):
+    """One assignment: a name and its text exactly as written, and where it stands."""
+
+    name: str
+    text: str
+    origin: str
+
+
+class Layer(NamedTuple):
+    """The assignments of one layer in the order in which they were read; the last one wins."""
+
+    name: str
+    entries: Tuple[Entry, ...]
+
+
+class Sources(NamedTuple):
+    """Which places to read: the environment mapping, env files in order, ``NAME=VALUE`` options."""
+
+    environ: Mapping[str, str]
+    env_files: Tuple[str, ...] = ()
+    options: Tuple[str, ...] = ()
+
+
+def collect(contract: Contract, sources: Sources) -> List[Layer]:
+    """Read every source once and return its layers, low to high.
+
+    Raises:
+        SourceError: an env file cannot be read or parsed.
+        TargetError: an option names a setting that the contract does not have.
+    """
+    return [
+        Layer("env-file", tuple(_env_file_entries(sources.env_files, sources.environ))),
+        Layer("environment", tuple(_environment_entries(contract, sources.environ))),
+        Layer("option", tuple(_option_entries(contract, sources.options))),
+    ]
+
+
+def concerns(contract: Contract, name: str) -> bool:
+    """Whether ``name`` is this contract's business: declared, legacy, or carrying its prefix.
+
+    The prefix is compared in any case, so that ``relay_poll_ms`` is found and reported. Every other
+    variable is foreign.
+    """
+    if name in contract.settings or name.upper().startswith(contract.prefix.upper()):
+        return True
+    return any(name in setting.legacy for setting in contract.settings.values())
+
+
+def read_bytes(path: str) -> bytes:
+    """Read one file of at most ``MAX_FILE_BYTES``.
+
+    Raises:
+        SourceError: it is missing, unreadable, not a regular file, or too large.
+    """
+    try:
+        with open(path, "rb", opener=_open_without_blocking) as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SourceError(f"cannot read the file: {reason}", origin=path) from None
+    if len(data) > MAX_FILE_BYTES:
+        raise SourceError(f"the file is larger than {MAX_FILE_BYTES} bytes", origin=path)
+    return data
+
+
+def _open_without_blocking(path: str, flags: int) -> int:
+    # A FIFO in the place of a file would block the open for ever.
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _env_file_entries(paths: Sequence[str], environ: Mapping[str, str]) -> Iterable[Entry]:
+    if not paths:
+        return
+    from relayconf.compose.dotenv import (  # noqa: PLC0415 - only where a file is given
+        last_values,
+        parse_dotenv,
+    )
+
+    earlier: Dict[str, str] = {}
+    for path in paths:
+        read = parse_dotenv(read_bytes(path), path=path, lookup=environ.get, earlier=earlier)
+        earlier.update(last_values(read))
+        for entry in read:
+            if entry.value is not None:
+                yield Entry(entry.name, entry.value, f"{path}:{entry.line}")
+
+
+def _environment_entries(contract: Contract, environ: Mapping[str, str]) -> Iterable[Entry]:
+    # Sorted, because no answer may depend on the order of the environment block.
+    return (
+        Entry(name, environ[name], "environment")
+        for name in sorted(environ)
+        if concerns(contract, name)
+    )
+
+
+def _option_entries(contract: Contract, options: Sequence[str]) -> Iterable[Entry]:
+    legacy = {old: setting for setting in contract.settings.values() for old in setting.legacy}
+    for option in options:
+        name, equals, text = option.partition("=")
+        if not equals:
+            raise TargetError(f"--set wants NAME=VALUE, and {name!r} has no '='")
+        if name not in contract.settings and name not in legacy:
+            near = nearest(name, list(contract.settings))
+            hint = f"; did you mean {near}?" if near else ""
+            raise TargetError(f"--set {name}: {contract.target} has no setting of that name{hint}")
+        yield Entry(name, text, "--set")

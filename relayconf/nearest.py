@@ -1,0 +1,59 @@
+"""The nearest word: what somebody probably meant who wrote a name or a word that does not exist.
+
+A suggestion is made only where it is likely to be right, and never acted on. Letter case is ASCII's
+and does not count. Ground floor.
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, List, Optional
+
+#: Edits that still count as a slip: one in four characters, at least one and at most three. Two
+#: names that share a prefix and have different short ends are beyond it.
+_MOST_EDITS = 3
+_CHARACTERS_PER_EDIT = 4
+
+#: A beginning of so many characters that only one candidate has is as good as the word.
+_PREFIX = 3
+
+_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+
+def nearest(word: str, candidates: Iterable[str]) -> Optional[str]:
+    """Return the candidate that was probably meant, or ``None`` where none is near.
+
+    Args:
+        word: what was written, of any length.
+        candidates: what exists. Among equally near ones the first is taken.
+
+    Returns:
+        A candidate within a few edits (a wrong, missing, additional or swapped character), else
+        the only one that starts with ``word``.
+    """
+    known = [(candidate, candidate.translate(_LOWER)) for candidate in candidates]
+    lowered = word.translate(_LOWER)
+    allowed = min(_MOST_EDITS, max(1, len(word) // _CHARACTERS_PER_EDIT))
+    best, best_edits = None, allowed + 1
+    for candidate, spelled in known:
+        if abs(len(spelled) - len(lowered)) < best_edits:
+            edits = distance(lowered, spelled)
+            if edits < best_edits:
+                best, best_edits = candidate, edits
+    if best is None and len(word) >= _PREFIX:
+        starting = [candidate for candidate, spelled in known if spelled.startswith(lowered)]
+        best = starting[0] if len(starting) == 1 else None
+    return best
+
+
+def distance(left: str, right: str) -> int:
+    """Return how many edits make one text of the other; swapping two neighbours is one edit."""
+    before: List[int] = []
+    row = list(range(len(right) + 1))
+    for i, char in enumerate(left, start=1):
+        before, above, row = row, before, [i]
+        for j, other in enumerate(right, start=1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (char != other))
+            if i > 1 and j > 1 and char == right[j - 2] and left[i - 2] == other:
+                cost = min(cost, above[j - 2] + 1)
+            row.append(cost)
+    return row[-1]

@@ -1,0 +1,54 @@
+"""Problems: what is wrong with a value or a name, each with a stable code and one severity.
+
+The codes are shared by every command and by strict mode, so that one finding has one name wherever
+it appears. Ground floor.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, NamedTuple, Optional
+
+#: Every code that a value or a name can earn, with its severity.
+SEVERITY: Dict[str, str] = {
+    "invalid-value": "error",
+    "blank-secret": "error",
+    "unknown-name": "warning",
+    "near-miss": "warning",
+    "clamped-value": "warning",
+    "rule-repaired": "warning",
+    "blank-value": "warning",
+    "legacy-name": "warning",
+    "duplicate-name": "warning",
+    "shadowed": "warning",
+    "whitespace": "note",
+}
+
+#: What strict mode refuses: a value that is not used as it was written.
+STRICT_CODES = frozenset({"invalid-value", "blank-secret", "clamped-value", "rule-repaired"})
+
+
+class Problem(NamedTuple):
+    """One finding about one name.
+
+    ``origin`` is where the text came from (``file:line``, ``environment``, ``--set``) or ``None``;
+    ``suggestion`` is the text or name to write instead, where one is known; ``raw`` is the text
+    that caused it (``None`` for a secret), and only identifies the finding: no output prints it.
+    """
+
+    code: str
+    name: str
+    message: str
+    origin: Optional[str] = None
+    suggestion: Optional[str] = None
+    raw: Optional[str] = None
+
+    @property
+    def severity(self) -> str:
+        """``error``, ``warning`` or ``note``."""
+        return SEVERITY[self.code]
+
+    def line(self) -> str:
+        """The finding as one line of text for a person."""
+        where = f" (from {self.origin})" if self.origin else ""
+        hint = f"; try {self.suggestion}" if self.suggestion else ""
+        return f"{self.name}: {self.message}{where}{hint}"

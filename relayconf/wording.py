@@ -1,0 +1,90 @@
+"""Wording: values and finds in the words that a person reads on a terminal.
+
+For people only; programs read ``relayconf.answers``. Nothing here shows a secret. Ground floor.
+"""
+
+from __future__ import annotations
+
+from typing import List, Optional, Tuple, cast
+
+from relayconf.setting import Setting, Value
+from relayconf.values import excerpt, present, render
+
+_DURATION_STEPS = ((3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms"))
+_SIZE_STEPS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def value(setting: Setting, canonical: Optional[Value]) -> str:
+    """Return a value as one would say it: ``1m30s``, ``4MiB``, ``true``; ``-`` where unset."""
+    if canonical is None:
+        return "-"
+    if setting.secret or setting.type == "url":
+        return str(present(setting, canonical))
+    if setting.type == "duration":
+        return duration(cast(int, canonical))
+    if setting.type == "size":
+        return size(cast(int, canonical))
+    text = render(setting, canonical)
+    return excerpt(text) if text else "''"
+
+
+def duration(milliseconds: int) -> str:
+    """Return a duration with units, each part at most once."""
+    rest = abs(milliseconds)
+    parts = []
+    for step, unit in _DURATION_STEPS:
+        count, rest = divmod(rest, step)
+        if count:
+            parts.append(f"{count}{unit}")
+    return ("-" if milliseconds < 0 else "") + ("".join(parts) or "0ms")
+
+
+def size(number: int) -> str:
+    """Return a size in the largest unit that divides it."""
+    for step, unit in _SIZE_STEPS:
+        if number and number % step == 0:
+            return f"{number // step}{unit}"
+    return str(number)
+
+
+def allowed(setting: Setting) -> str:
+    """Return what a setting accepts, in one phrase."""
+    kind = {"enum": f"one of {', '.join(setting.choices)}"}.get(setting.type, setting.type)
+    if setting.type == "list":
+        kind = f"list of {setting.items}"
+    if setting.unit:
+        kind += f", a bare number is in {setting.unit}"
+    low, high = setting.minimum, setting.maximum
+    if low is not None and high is not None:
+        kind += f", {value(setting, low)} to {value(setting, high)}"
+    elif low is not None:
+        kind += f", at least {value(setting, low)}"
+    elif high is not None:
+        kind += f", at most {value(setting, high)}"
+    return kind
+
+
+def source(layer: str, origin: Optional[str]) -> str:
+    """Return where a value comes from, without saying the same word twice."""
+    return layer if origin in (None, "", layer) else f"{layer} {origin}"
+
+
+def facts(setting: Setting) -> List[Tuple[str, str]]:
+    """Return what is declared about a setting, label and text, for a person to read."""
+    rows = [("accepts", allowed(setting)), ("default", value(setting, setting.default))]
+    rows.append(("applies", "live" if setting.live else "at the next start"))
+    if setting.legacy:
+        rows.append(("legacy name", ", ".join(setting.legacy)))
+    if setting.groups:
+        rows.append(("groups", ", ".join(f"@{group}" for group in setting.groups)))
+    if setting.jitter:
+        low, high = (f"{fraction:+.0%}" for fraction in setting.jitter)
+        rows.append(("jitter", f"each draw between {low} and {high}"))
+    if setting.example:
+        rows.append(("example", f"{setting.name}={setting.example}"))
+    if setting.flag:
+        flag = setting.flag
+        rows.append(("flag", f"{flag.kind}, owned by {flag.owner}"))
+        rows.append(("expires", flag.expires or f"never: {flag.why}"))
+        rows.append(("when killed", value(setting, flag.kill)))
+    return rows
