@@ -185,9 +185,8 @@ class TestInstalled:
             "from importlib.metadata import entry_points as e\n"
             "print(*sorted(p.name for p in e(group='relayconf.targets') if p.load()))"
         )
-        assert ["relay", "relayconf"] == succeed(
-            [installed / "python", "-c", code], tmp_path
-        ).split()
+        registered = succeed(installed / "python", "-c", code, within=tmp_path)
+        assert ["relay", "relayconf"] == registered.split()
 
     def test_serves_and_calls(self, installed: Path, tmp_path: Path) -> None:
         """A runner from the wheel answers calls made from the wheel, and stops when told."""
