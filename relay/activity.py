@@ -1,0 +1,268 @@
+"""Activity sources: something that wakes a waiter when a directory may have changed.
+
+A source only wakes. What woke it, and whether anything is there, is for the waiter to look at;
+the poll underneath belongs to the waiter too. Two are here: ``DirectoryWatch`` (inotify, any
+number of directories through one instance) and ``TimerOnly`` (no events at all). A watch that
+cannot be had degrades to its timer, with one line in the log, and never to an error. Ground floor.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from abc import ABC, abstractmethod
+from threading import Lock
+from typing import Dict, List, Optional, Set, Tuple
+
+from relay import inotify
+
+ACTIVITY = "activity"
+TIMEOUT = "timeout"
+CLOSED = "closed"
+
+#: A hint: which watched directory, and which name appeared there. An empty name means that the
+#: directory itself changed (removed, moved, unmounted): look whether it is still the one you hold.
+Hint = Tuple[int, str]
+
+#: The hint that events were lost: look everywhere.
+LOOK_EVERYWHERE: Hint = (-1, "")
+
+#: Hints kept for a waiter that does not take them; beyond it they collapse to LOOK_EVERYWHERE.
+_MAX_HINTS = 4_096
+
+_MASK = (
+    inotify.IN_MOVED_TO
+    | inotify.IN_DELETE_SELF
+    | inotify.IN_MOVE_SELF
+    | inotify.IN_ONLYDIR
+    | inotify.IN_EXCL_UNLINK
+)
+
+
+class ActivitySource(ABC):
+    """What a waiter may rely on, and what not.
+
+    Guaranteed:
+
+    * Sticky: activity between a look and the next ``wait`` is not lost; that wait returns at once.
+      So the order is: arm, look, wait.
+    * Coalesced: any amount of activity is one wake.
+    * ``close`` wakes the waiter, from any thread, and nothing is armed after it.
+    * A failing source degrades to its timer and is logged once; ``wait`` does not raise for it.
+    * A wait that times out leaves nothing behind, however many there were.
+
+    Not guaranteed:
+
+    * That there is anything to find after ``activity``: a wake may be spurious.
+    * That every change wakes: an exhausted or deaf watch is only a timer. Poll underneath.
+    * More than one waiter at a time, or use in a forked child (see ``abandon``).
+    """
+
+    @abstractmethod
+    def wait(self, timeout: float) -> str:
+        """Wait for activity, at most ``timeout`` seconds.
+
+        Returns:
+            ``"activity"``, ``"timeout"`` or ``"closed"``.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wake the waiter with ``"closed"`` and release everything. Repeating it does nothing."""
+
+
+class TimerOnly(ActivitySource):
+    """A source without events: each wait lasts its timeout, or until ``close``."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._closed = False
+        self._waiting = False
+        self._pending = False
+        self._wake, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        self._poll = select.poll()
+        self._poll.register(self._wake, select.POLLIN)
+
+    def wait(self, timeout: float) -> str:
+        """See ``ActivitySource.wait``."""
+        try:
+            with self._lock:
+                self._waiting = True
+                closed = self._closed
+            return CLOSED if closed else self._wait(max(timeout, 0.0))
+        finally:
+            with self._lock:
+                self._waiting = False
+                if self._closed:
+                    self._release()
+
+    def _wait(self, timeout: float) -> str:
+        if self._pending:
+            self._pending = False
+            return ACTIVITY
+        ready = self._poll.poll(timeout * 1000)
+        if self._closed:
+            return CLOSED
+        if not ready:
+            return TIMEOUT
+        if (self._wake, select.POLLIN) in ready:
+            os.read(self._wake, 4096)
+        self.collect()
+        # Events that concern nobody any more have been read; the waiter looks once for nothing.
+        self._pending = False
+        return ACTIVITY
+
+    def collect(self) -> None:
+        """Take in what has happened, without waiting. A timer has nothing to take in."""
+
+    def close(self) -> None:
+        """See ``ActivitySource.close``."""
+        with self._lock:
+            self._closed = True
+            if not self._waiting:
+                self._release()
+            elif self._waker >= 0:
+                # RACE: the waiter may be leaving by itself; then nobody reads this byte.
+                os.write(self._waker, b"\0")
+
+    def abandon(self) -> None:
+        """Drop a forked child's copies of the descriptors; the parent's source goes on."""
+        self._lock = Lock()
+        self._closed = True
+        self._release()
+
+    def _release(self) -> None:
+        for fd in (self._wake, self._waker):
+            if fd >= 0:
+                os.close(fd)
+        self._wake = self._waker = -1
+
+
+class DirectoryWatch(TimerOnly):
+    """Waits for names that appear by rename in any number of directories.
+
+    One inotify instance serves them all, since a user has 128. It is opened with the first
+    directory and kept until ``close``, which waits for the kernel to let go (up to 20 ms).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fd = -1
+        self._users: Dict[int, int] = {}
+        self._hints: List[Hint] = []
+        self._warned: Set[Optional[int]] = set()
+
+    def add(self, path: str) -> Optional[int]:
+        """Watch the directory at ``path``; the same directory may be added more than once.
+
+        Returns:
+            A key that ``take`` and ``discard`` know it by, or ``None`` where it cannot be
+            watched (no inotify, a limit, no such directory, closed): then only the timer works,
+            and it may be tried again.
+        """
+        with self._lock:
+            if self._closed:
+                return None
+            try:
+                if self._fd < 0:
+                    self._open()
+                key = inotify.add_watch(self._fd, path, _MASK)
+            except OSError as error:
+                self._warn_once(error.errno, f"{path!a}: polling, not watching: {error.strerror}")
+                return None
+            self._users[key] = self._users.get(key, 0) + 1
+            return key
+
+    def discard(self, key: int) -> None:
+        """Undo one ``add``; with the last, the directory is no longer watched."""
+        with self._lock:
+            left = self._users.get(key, 0) - 1
+            if left > 0:
+                self._users[key] = left
+            elif self._users.pop(key, None) is not None and self._fd >= 0:
+                try:
+                    inotify.rm_watch(self._fd, key)
+                except OSError:
+                    # RACE: the directory went away first and took its watch along.
+                    return
+
+    def armed(self, key: Optional[int]) -> bool:
+        """Tell whether ``key`` still names a watch; one whose directory is gone does not."""
+        return key in self._users
+
+    def fileno(self) -> int:
+        """Return the descriptor that an event loop may wait on, or -1 where nothing is watched."""
+        return self._fd
+
+    def collect(self) -> None:
+        """Read the events that are waiting, without waiting for any."""
+        if self._fd < 0:
+            return
+        try:
+            events = inotify.read_events(self._fd)
+        except OSError as error:
+            self._fail(error)
+            return
+        for key, mask, name in events:
+            if mask & inotify.IN_Q_OVERFLOW:
+                self._warn_once(0, "the kernel dropped events; looking everywhere when it does")
+                self._hint(LOOK_EVERYWHERE)
+            elif key in self._users:
+                self._hint((key, "" if mask & inotify.GONE else os.fsdecode(name)))
+                if mask & inotify.IN_IGNORED:
+                    self._forget(key)
+
+    def take(self) -> List[Hint]:
+        """Return the hints since the last call, and forget them. Each may be stale."""
+        hints, self._hints = self._hints, []
+        return hints
+
+    def _hint(self, hint: Hint) -> None:
+        self._pending = True
+        if len(self._hints) >= _MAX_HINTS:
+            self._hints = [LOOK_EVERYWHERE]
+        self._hints.append(hint)
+
+    def _open(self) -> None:
+        fd = inotify.init()
+        self._fd = fd
+        self._poll.register(fd, select.POLLIN)
+        if self._waiting:
+            # The waiter polls without this descriptor; one spurious wake takes it in.
+            os.write(self._waker, b"\0")
+
+    def _forget(self, key: int) -> None:
+        with self._lock:
+            gone = self._users.pop(key, None)
+        if gone is not None:
+            _warn("a watched directory is gone; polling until it is back")
+
+    def _fail(self, error: OSError) -> None:
+        """Give up the instance; directories may be added anew, through a new one."""
+        self._warn_once(error.errno, f"the watch failed, polling instead: {error.strerror}")
+        with self._lock:
+            self._close_instance()
+        self._hint(LOOK_EVERYWHERE)
+
+    def _close_instance(self) -> None:
+        fd, self._fd = self._fd, -1
+        self._users.clear()
+        if fd >= 0:
+            self._poll.unregister(fd)
+            os.close(fd)
+
+    def _release(self) -> None:
+        self._close_instance()
+        super()._release()
+
+    def _warn_once(self, number: Optional[int], text: str) -> None:
+        if number not in self._warned:
+            self._warned.add(number)
+            _warn(text)
+
+
+def _warn(text: str) -> None:
+    from logging import getLogger  # noqa: PLC0415 - only a degraded watch pays for it
+
+    getLogger("relay").warning(text)
