@@ -7,7 +7,7 @@ says so with one ``SourceError``; the process environment cannot fail. Ground fl
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from relayconf.errors import SourceError, TargetError
 from relayconf.nearest import nearest
@@ -46,11 +46,19 @@ class Layer(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """Which places to read: the environment mapping, env files in order, ``NAME=VALUE`` options."""
+    """Which places to read.
+
+    ``env_files`` are paths, lowest first; ``options`` are texts ``NAME=VALUE``; ``deployment``
+    selects sections and files of settings in ``config_dir``; ``secrets_dir`` holds one file for
+    each secret. With ``config_dir`` or ``secrets_dir`` of ``None`` nothing is read there.
+    """
 
     environ: Mapping[str, str]
     env_files: Tuple[str, ...] = ()
     options: Tuple[str, ...] = ()
+    deployment: Optional[str] = None
+    config_dir: Optional[str] = None
+    secrets_dir: Optional[str] = None
 
 
 def collect(contract: Contract, sources: Sources) -> List[Layer]:
@@ -62,7 +70,7 @@ def collect(contract: Contract, sources: Sources) -> List[Layer]:
     """
     return [
         Layer("env-file", tuple(_env_file_entries(sources.env_files, sources.environ))),
-        Layer("environment", tuple(_environment_entries(contract, sources.environ))),
+        environment_layer(contract, sources.environ),
         Layer("option", tuple(_option_entries(contract, sources.options))),
     ]
 
@@ -117,13 +125,11 @@ def _env_file_entries(paths: Sequence[str], environ: Mapping[str, str]) -> Itera
                 yield Entry(entry.name, entry.value, f"{path}:{entry.line}")
 
 
-def _environment_entries(contract: Contract, environ: Mapping[str, str]) -> Iterable[Entry]:
+def environment_layer(contract: Contract, environ: Mapping[str, str]) -> Layer:
+    """Return the environment's assignments that concern a contract."""
     # Sorted, because no answer may depend on the order of the environment block.
-    return (
-        Entry(name, environ[name], "environment")
-        for name in sorted(environ)
-        if concerns(contract, name)
-    )
+    names = sorted(name for name in environ if concerns(contract, name))
+    return Layer("environment", tuple(Entry(n, environ[n], "environment") for n in names))
 
 
 def _option_entries(contract: Contract, options: Sequence[str]) -> Iterable[Entry]:

@@ -7,6 +7,7 @@ A setting that does not apply live keeps its value until the next start and is r
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Generic, TypeVar
 
 from relayconf import report
 from relayconf.layers import Sources, collect
+from relayconf.process import read_process
 from relayconf.resolve import Effective, Resolution, resolve
 from relayconf.settings import Settings, contract_of
 
@@ -102,19 +104,25 @@ class Live(Generic[S]):
             return new
 
 
-def load(cls: type[S], sources: Sources, *, strict: bool = False) -> Live[S]:
+def load(cls: type[S], sources: Sources | None = None, *, strict: bool | None = None) -> Live[S]:
     """Resolve a settings class from its sources and hold the result live.
 
     Args:
         cls: the settings class.
-        sources: where to read.
-        strict: refuse to start on any value that is not used as it was written.
+        sources: where to read; without it, what relayconf's own settings in the process
+            environment say.
+        strict: refuse to start on any value that is not used as it was written; without it,
+            ``RELAYCONF_STRICT`` decides.
 
     Raises:
         StrictError: strict, and there are such values; it lists all of them.
         SourceError: a file cannot be read or parsed.
         InvalidSettingsError: the class's own validators refuse.
     """
+    if sources is None or strict is None:
+        process = read_process(os.environ)
+        sources = process.sources if sources is None else sources
+        strict = process.strict if strict is None else strict
     contract = contract_of(cls)
     resolution = resolve(contract, collect(contract, sources))
     if strict:

@@ -19,7 +19,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from relayconf.classes import build_contract, text_of
 from relayconf.errors import RelayconfError
-from relayconf.layers import Entry, Layer, Sources, collect
+from relayconf.layers import Entry, Layer, collect
+from relayconf.process import read_process
 from relayconf.resolve import Resolution, resolve
 from relayconf.setting import Contract, Setting, Value
 
@@ -135,7 +136,7 @@ def _from_process(cls: type[Settings], arguments: Mapping[str, Any]) -> Resoluti
         for field, name in cls.__names__.items()
         if arguments.get(field) is not None
     )
-    layers = [*collect(contract, Sources(os.environ)), Layer("option", options)]
+    layers = [*collect(contract, read_process(os.environ).sources), Layer("option", options)]
     return resolve(contract, layers)
 
 

@@ -5,22 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from typing import Any, NamedTuple
 
 from relayconf import report, targets
-from relayconf.contract import load_installed
 from relayconf.errors import TargetError
-from relayconf.layers import Sources, collect
+from relayconf.layers import collect
+from relayconf.process import Process, read_process
 from relayconf.resolve import Resolution, resolve
 from relayconf.setting import Contract
-
-
-class Own(NamedTuple):
-    """relayconf's own settings as one command sees them."""
-
-    deployment: str | None
-    sources: Sources
-    strict: bool
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -56,24 +47,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="answer in JSON")
 
 
-def own_settings(arguments: argparse.Namespace) -> Own:
+def read(arguments: argparse.Namespace) -> Process:
     """Combine the command's options with relayconf's own settings from the environment."""
-    contract = load_installed("relayconf") or targets.find_contract("relayconf")
-    resolution = resolve(contract, collect(contract, Sources(os.environ)))
-    report.once(resolution.problems)
-    values: dict[str, Any] = resolution.values
-    env_files = tuple(arguments.env_file) or tuple(values["RELAYCONF_ENV_FILE"] or ())
-    return Own(
-        arguments.deployment or values["RELAYCONF_DEPLOYMENT"],
-        Sources(os.environ, env_files, tuple(arguments.set)),
-        arguments.strict or bool(values["RELAYCONF_STRICT"]),
+    return read_process(
+        os.environ,
+        env_files=arguments.env_file,
+        options=arguments.set,
+        deployment=arguments.deployment,
+        strict=arguments.strict,
     )
 
 
-def resolved(contract: Contract, own: Own) -> Resolution:
+def resolved(contract: Contract, process: Process) -> Resolution:
     """Resolve a contract from the command's sources; strict mode refuses here."""
-    resolution = resolve(contract, collect(contract, own.sources))
-    if own.strict:
+    resolution = resolve(contract, collect(contract, process.sources))
+    if process.strict:
         report.refuse(resolution.problems)
     return resolution
 

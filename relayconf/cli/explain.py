@@ -32,10 +32,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the answer; always 0."""
-    own = common.own_settings(arguments)
+    process = common.read(arguments)
     contract = _contract(arguments.name, arguments.target)
     name = _current_name(contract, arguments.name)
-    resolution = common.resolved(contract, own)
+    resolution = common.resolved(contract, process)
     if arguments.json:
         common.print_json(answers.explain_document(resolution, name))
     else:

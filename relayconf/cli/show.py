@@ -27,13 +27,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the answer; always 0."""
-    own = common.own_settings(arguments)
+    process = common.read(arguments)
     target = arguments.positional or arguments.target or common.only_target()
-    resolution = common.resolved(find_contract(target), own)
+    resolution = common.resolved(find_contract(target), process)
     if arguments.json:
-        common.print_json(answers.show_document(resolution, deployment=own.deployment))
+        common.print_json(answers.show_document(resolution, deployment=process.sources.deployment))
     else:
-        common.print_text(_text(resolution, own.deployment))
+        common.print_text(_text(resolution, process.sources.deployment))
     return 0
 
 

@@ -1,0 +1,53 @@
+"""The process: which places it reads, by relayconf's own settings in its environment.
+
+relayconf's own settings (``RELAYCONF_*``) are resolved like everybody else's, from the environment
+alone, and say where everybody else's are looked for. Ground floor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+from relayconf import report
+from relayconf.layers import Sources, environment_layer
+from relayconf.resolve import resolve
+from relayconf.targets import find_contract
+
+
+class Process(NamedTuple):
+    """What relayconf's own settings say about one process."""
+
+    sources: Sources
+    strict: bool
+
+
+def read_process(
+    environ: Mapping[str, str],
+    *,
+    env_files: Sequence[str] = (),
+    options: Sequence[str] = (),
+    deployment: Optional[str] = None,
+    strict: bool = False,
+) -> Process:
+    """Resolve relayconf's own settings and combine them with what a caller asks for.
+
+    Args:
+        environ: the environment; also the layer of that name.
+        env_files: paths, lowest first; where there are none, ``RELAYCONF_ENV_FILE`` names them.
+        options: texts ``NAME=VALUE``.
+        deployment: wins over ``RELAYCONF_DEPLOYMENT``.
+        strict: on where it is true or ``RELAYCONF_STRICT`` is.
+    """
+    contract = find_contract("relayconf")
+    resolution = resolve(contract, [environment_layer(contract, environ)])
+    report.once(resolution.problems)
+    own: Mapping[str, Any] = resolution.values
+    sources = Sources(
+        environ,
+        tuple(env_files) or tuple(own["RELAYCONF_ENV_FILE"] or ()),
+        tuple(options),
+        deployment or own["RELAYCONF_DEPLOYMENT"],
+        own["RELAYCONF_CONFIG_DIR"] or ".",
+        own["RELAYCONF_SECRETS_DIR"],
+    )
+    return Process(sources, strict or bool(own["RELAYCONF_STRICT"]))
