@@ -1,4 +1,4 @@
-"""What tests of every kind share: where the checkout is, and which other Pythons are at hand.
+"""What tests of every kind share: the checkout, the Pythons at hand, and how hypothesis runs.
 
 An interpreter counts where PATH has it under its own name (``python3.12``). Outside continuous
 integration a missing one is simply not tested; there, with pyenv present, it is a failure.
@@ -11,6 +11,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No example is judged by the time it takes: the machine may be busy with something else. In CI the
+# examples are the same in every run, so that a change is never blamed for an older fault.
+settings.register_profile(
+    "house",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
+settings.load_profile("house")
 
 ROOT = Path(__file__).resolve().parent.parent
 
