@@ -79,9 +79,11 @@ def concerns(contract: Contract, name: str) -> bool:
     """Whether ``name`` is this contract's business: declared, legacy, or carrying its prefix.
 
     The prefix is compared in any case, so that ``relay_poll_ms`` is found and reported. Every other
-    variable is foreign.
+    variable is foreign; where a contract has no prefix, every undeclared one is.
     """
-    if name in contract.settings or name.upper().startswith(contract.prefix.upper()):
+    if name in contract.settings:
+        return True
+    if contract.prefix and name.upper().startswith(contract.prefix.upper()):
         return True
     return any(name in setting.legacy for setting in contract.settings.values())
 
