@@ -30,7 +30,7 @@ test: $(made)
 	@$(bin)/python -m pytest -q $(ARGS)
 
 bench: $(made)
-	@$(bin)/python tests/bench/roundtrip.py $(ARGS)
+	@$(bin)/python -m tests.bench.roundtrip $(ARGS)
 
 check: $(made)
 	@$(bin)/ruff check --quiet .
