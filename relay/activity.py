@@ -12,9 +12,12 @@ import os
 import select
 from abc import ABC, abstractmethod
 from threading import Lock
-from typing import Dict, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Set, Tuple
 
 from relay import inotify
+
+if TYPE_CHECKING:
+    from logging import Logger
 
 ACTIVITY = "activity"
 TIMEOUT = "timeout"
@@ -152,6 +155,7 @@ class DirectoryWatch(TimerOnly):
         self._users: Dict[int, int] = {}
         self._hints: List[Hint] = []
         self._warned: Set[Optional[int]] = set()
+        self._dropped = False
 
     def add(self, path: str) -> Optional[int]:
         """Watch the directory at ``path``; the same directory may be added more than once.
@@ -206,7 +210,7 @@ class DirectoryWatch(TimerOnly):
             return
         for key, mask, name in events:
             if mask & inotify.IN_Q_OVERFLOW:
-                self._warn_once(0, "the kernel dropped events; looking everywhere when it does")
+                self._say_dropped()
                 self._hint(LOOK_EVERYWHERE)
             elif key in self._users:
                 self._hint((key, "" if mask & inotify.GONE else os.fsdecode(name)))
@@ -256,6 +260,12 @@ class DirectoryWatch(TimerOnly):
         self._close_instance()
         super()._release()
 
+    def _say_dropped(self) -> None:
+        # Nothing is degraded by it: who is waiting looks everywhere.
+        if not self._dropped:
+            self._dropped = True
+            _log().info("the kernel dropped events of a watch; looking everywhere when it does")
+
     def _warn_once(self, number: Optional[int], text: str) -> None:
         if number not in self._warned:
             self._warned.add(number)
@@ -263,6 +273,10 @@ class DirectoryWatch(TimerOnly):
 
 
 def _warn(text: str) -> None:
-    from logging import getLogger  # noqa: PLC0415 - only a degraded watch pays for it
+    _log().warning(text)
 
-    getLogger("relay").warning(text)
+
+def _log() -> Logger:
+    from logging import getLogger  # noqa: PLC0415 - only where there is something to say
+
+    return getLogger("relay")

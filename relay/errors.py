@@ -6,6 +6,7 @@
      +-- BadRequest           bad_request    bytes or arguments that are no request
      +-- BadResponse          bad_response   a response file that is no response
      +-- NoDirectory          no_directory   the session directory is not there, or not one
+     +-- CannotPublish        cannot_publish the request could not be written; nothing ran
      +-- ToolError            tool_error     raised by a tool's handler; its text reaches the caller
      +-- CallError            (the answer's) a call that ended without a text
           +-- ToolFailed      tool_error     the tool itself said so
@@ -46,6 +47,12 @@ class NoDirectory(RelayError):
     """The session directory was not named, does not exist, or is no directory."""
 
     code = "no_directory"
+
+
+class CannotPublish(RelayError):
+    """The request could not be written into the session directory. Nothing ran."""
+
+    code = "cannot_publish"
 
 
 class ToolError(RelayError):

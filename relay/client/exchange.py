@@ -1,0 +1,219 @@
+"""One call, from the request's publication to what the runner says: the steps, without waiting.
+
+``Exchange.steps`` is a generator: it does the file operations and yields a ``Pause`` wherever a
+call waits. Whoever drives it (a thread, an event loop) waits as it likes and sends back whether
+there may be something to see; closing it withdraws the request. So waiting is written once for
+each way of waiting, and the call once. Ground floor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Generator, NamedTuple, Optional
+
+from relay.client.directory import Directory, Held
+from relay.client.options import OptionsSource
+from relay.client.wakes import Pause
+from relay.errors import CallTimeout, CannotPublish, NoDirectory, RelayError, call_error
+from relay.protocol import (
+    REQUEST_SUFFIX,
+    RESPONSE_SUFFIX,
+    RandomBytes,
+    Request,
+    Response,
+    decode_response,
+    discard,
+    encode_request,
+    new_id,
+    publish,
+)
+
+#: The longest wait without a look: relay.json's changes reach a polling writer within it
+#: (design section 7).
+LONGEST_WAIT = 1.0
+
+#: Looks before a watch is armed, where ``watch_after`` asks for them: the first after 0.25 ms, a
+#: quarter of a usual round trip, then each half as long again, up to 2 ms.
+_FIRST_GLANCE = 0.00025
+_LONGEST_GLANCE = 0.002
+
+
+class Question(NamedTuple):
+    """What is asked: the tool, its arguments, the caller's own id, and the seconds it has."""
+
+    tool: str
+    args: Dict[str, Any]
+    call_id: Optional[str]
+    timeout: Optional[float]
+
+
+class Exchange:
+    """One call. ``withdrawn`` tells, once it has ended without an answer, what became of it.
+
+    ``withdrawn`` is ``None`` while nothing was withdrawn, ``True`` where the request was taken
+    back before any runner had it (it does not run), ``False`` where one had it (it may run).
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        directory: Directory,
+        options: OptionsSource,
+        *,
+        clock: Callable[[], float],
+        random: RandomBytes,
+        watch_after: float = 0.0,
+    ) -> None:
+        self.withdrawn: Optional[bool] = None
+        self._question = question
+        self._directory = directory
+        self._source = options
+        self._clock = clock
+        self._random = random
+        self._watch_after = watch_after
+        self._held = directory.current()
+        self._options = options.current(self._held)
+        timeout = self._options.timeout if question.timeout is None else question.timeout
+        self._timeout = timeout
+        self._deadline = clock() + timeout
+        self._request = self._name = ""
+        self._pending = False
+
+    def steps(self) -> Generator[Pause, bool, str]:
+        """Yield what to wait for, take whether there may be something to see, return the text.
+
+        Raises:
+            RelayError: as ``relay.client.writer.Writer.call`` says.
+        """
+        refusals = 0
+        try:
+            while True:
+                self._publish()
+                response = yield from self._response()
+                if response.ok or response.code != "not_executed":
+                    return self._settle(response)
+                # It lay there before its runner started. It is asked again at once, then ever
+                # more slowly while runner after runner starts without running it.
+                yield from self._rest(min(self._options.poll * refusals, LONGEST_WAIT))
+                refusals += 1
+                if self._clock() >= self._deadline:
+                    return self._settle(response)
+        finally:
+            if self._pending:
+                self._withdraw()
+
+    def _publish(self) -> None:
+        question, held = self._question, self._held
+        own_id = question.call_id
+        id_ = new_id(question.tool if own_id is None else own_id, random=self._random)
+        left = max(round((self._deadline - self._clock()) * 1000), 1)
+        call_id = id_ if own_id is None else own_id
+        data = encode_request(Request(question.tool, call_id, question.args, left))
+        self._request, self._name = id_ + REQUEST_SUFFIX, id_ + RESPONSE_SUFFIX
+        self._pending = True
+        try:
+            publish(held.fd, self._request, data, mode=held.mode)
+        except OSError as error:
+            self._pending = False
+            if not held.is_at_its_path():
+                raise NoDirectory(f"the session directory {held.path!a} is gone") from None
+            text = f"the request cannot be written in {held.path!a}: {error.strerror}"
+            raise CannotPublish(text) from None
+
+    def _response(self) -> Generator[Pause, bool, Response]:
+        """Wait for the response, on events with the poll underneath, until the deadline."""
+        response = yield from self._glance()
+        interval, idle = self._options.poll, 0
+        while response is None:
+            response = self._look()
+            if response is not None:
+                break
+            left = self._deadline - self._clock()
+            if left <= 0:
+                return self._give_up()
+            if self._refresh():
+                interval, idle = self._options.poll, 0
+            woken = yield self._pause(min(interval, LONGEST_WAIT, left))
+            if not woken:
+                idle += 1
+                if idle >= self._options.idle_grow_after:
+                    interval = min(interval * 2, self._options.poll_max)
+        return response
+
+    def _glance(self) -> Generator[Pause, bool, Optional[Response]]:
+        """Look at short intervals before a watch is made, where that was asked for."""
+        until = min(self._clock() + self._watch_after, self._deadline)
+        seconds = _FIRST_GLANCE
+        while self._options.watch and self._clock() < until:
+            yield Pause(seconds, self._name, self._held, watch=False)
+            response = self._look()
+            if response is not None:
+                return response
+            seconds = min(seconds * 1.5, _LONGEST_GLANCE)
+        return None
+
+    def _rest(self, seconds: float) -> Generator[Pause, bool, None]:
+        until = min(self._clock() + seconds, self._deadline)
+        while self._clock() < until:
+            yield self._pause(until - self._clock())
+
+    def _pause(self, seconds: float) -> Pause:
+        return Pause(max(seconds, 0.0), self._name, self._held, self._options.watch)
+
+    def _look(self) -> Optional[Response]:
+        """Take the response where it is there."""
+        try:
+            data = self._held.read(self._name, self._options.max_response)
+        except RelayError:
+            self._pending = False
+            raise
+        if data is None:
+            return None
+        self._pending = False
+        return decode_response(data)
+
+    def _refresh(self) -> bool:
+        """Take in that the directory or relay.json has changed; tell whether options have."""
+        try:
+            held = self._directory.current()
+        except NoDirectory:
+            # It may be made again before the deadline, or its runner may still hold the old one.
+            return False
+        if held is not self._held:
+            self._move(held)
+        before, self._options = self._options, self._source.current(held)
+        return before != self._options
+
+    def _move(self, held: Held) -> None:
+        """Go on in the directory that has taken the place of the one the request was put in."""
+        # RACE: where the request is still there, no runner has it, and it is put again; where it
+        # is not, a runner may have it, and only its answer is waited for.
+        still_there = discard(self._held.fd, self._request)
+        self._held = held
+        if still_there:
+            self._publish()
+
+    def _give_up(self) -> Response:
+        tool, seconds = self._question.tool, self._timeout
+        if self._withdraw():
+            text = f"{tool}: no answer within {seconds:g} s; no runner took it, and it did not run"
+            raise CallTimeout(text, code="timeout", may_have_run=False)
+        # RACE: the answer may have come between the last look and the withdrawal.
+        response = self._look()
+        if response is not None:
+            return response
+        text = f"{tool}: no answer within {seconds:g} s; a runner has it, and it may have run"
+        raise CallTimeout(text, code="timeout", may_have_run=True)
+
+    def _withdraw(self) -> bool:
+        """Take the request back; tell whether it was still there."""
+        self._pending = False
+        self.withdrawn = discard(self._held.fd, self._request)
+        return self.withdrawn
+
+    def _settle(self, response: Response) -> str:
+        tool = self._question.tool
+        if response.paused:
+            raise call_error("paused", f"{tool}: paused; its answer comes on a later call")
+        if not response.ok:
+            raise call_error(response.code, response.error or f"{tool}: {response.code}")
+        return response.text

@@ -1,0 +1,234 @@
+"""What a writer goes by: how it polls, whether it watches, how long it waits.
+
+Each value is the first of: an entry of layer ``override`` or ``fleet`` in relay.json (a kill, an
+operator's override), the writer's own environment, the other entries of relay.json, the contract.
+So a kill reaches a process inside a sandbox. relay.json is read again when it changes; what in it
+is not valid for its setting counts as missing, and a damaged one as none. Ground floor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
+
+from relay import strictjson
+from relay.client.directory import Held
+from relay.errors import RelayError
+from relay.protocol import PROTOCOL, RELAY_JSON
+
+if TYPE_CHECKING:
+    from relayconf.setting import Setting
+
+#: The settings that a writer reads, in the order of the fields of ``Options``.
+NAMES = (
+    "RELAY_POLL_MS",
+    "RELAY_POLL_MAX_MS",
+    "RELAY_IDLE_GROW_AFTER",
+    "RELAY_TIMEOUT_MS",
+    "RELAY_MAX_RESPONSE_BYTES",
+    "RELAY_RESPONSE_WATCH_ENABLED",
+    "RELAY_MODE",
+)
+
+#: Every name under which a writer's own environment may set one of them. The legacy ones are the
+#: contract's (a test compares): the contract itself is read only where one of these is set.
+ENVIRONMENT_NAMES = (
+    *NAMES,
+    "AGENTA_AGENT_TOOLS_RELAY_POLLING",
+    "AGENTA_AGENT_TOOLS_RELAY_POLLING_MAX",
+    "AGENTA_AGENT_TOOLS_RELAY_IDLE_GROW_AFTER",
+    "AGENTA_AGENT_TOOLS_RELAY_TIMEOUT",
+    "AGENTA_AGENT_TOOLS_RELAY_RESPONSE_WATCH_ENABLED",
+)
+
+#: Durations from relay.json below this many milliseconds are left to the contract's range.
+_SHORTEST = 10
+
+#: A bound on relay.json: tools with their schemas. The writer trusts its runner, not its disk.
+MAX_RELAY_JSON = 1024 * 1024
+
+_ABOVE = ("override", "fleet")
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Options(NamedTuple):
+    """Values in force for a writer: seconds, bytes, and whether it watches for its response."""
+
+    poll: float
+    poll_max: float
+    idle_grow_after: int
+    timeout: float
+    max_response: int
+    watch: bool
+
+
+class Told(NamedTuple):
+    """What relay.json says: ``settings`` by name as (value, layer), and the tools."""
+
+    settings: Dict[str, Tuple[Any, str]]
+    tools: Tuple[Dict[str, Any], ...]
+
+
+NOTHING_TOLD = Told({}, ())
+
+#: Device, inode, mtime and size of a relay.json: publication by rename makes a new inode.
+_Stamp = Tuple[int, int, int, int]
+
+
+#: The texts of ``ENVIRONMENT_NAMES`` in one environment, in that order.
+Own = Tuple[Optional[str], ...]
+
+
+class OptionsSource:
+    """The options in force in one directory, for one environment. Safe across threads."""
+
+    def __init__(self, own: Own) -> None:
+        self._own = own
+        self._read: Tuple[Optional[_Stamp], Optional[Options]] = (None, None)
+
+    def current(self, held: Held) -> Options:
+        """Return the options now; they are made anew only when relay.json has changed."""
+        stamp, options = self._read
+        now = _stamp(held)
+        if options is None or now != stamp:
+            # RACE: one that is published after this stamp has another, and is read next time.
+            options = decide(told(held) if now else NOTHING_TOLD, self._own)
+            self._read = (now, options)
+        return options
+
+
+def own_texts(environ: Mapping[str, str]) -> Own:
+    """Return what an environment says about a writer's settings."""
+    return tuple(map(environ.get, ENVIRONMENT_NAMES))
+
+
+def told(held: Held) -> Told:
+    """Read relay.json. What cannot be understood is as if it were not there, and logged once."""
+    try:
+        fd = os.open(RELAY_JSON, _OPEN, dir_fd=held.fd)
+    except OSError:
+        return NOTHING_TOLD
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return NOTHING_TOLD
+        data = os.read(fd, MAX_RELAY_JSON + 1)
+    finally:
+        os.close(fd)
+    if len(data) > MAX_RELAY_JSON:
+        _warn_once(f"{held.path!a}: relay.json is larger than {MAX_RELAY_JSON} bytes; not used")
+        return NOTHING_TOLD
+    try:
+        body = strictjson.load(data)
+    except strictjson.Fault as fault:
+        _warn_once(f"{held.path!a}: relay.json cannot be understood and is not used: {fault}")
+        return NOTHING_TOLD
+    if not isinstance(body, dict) or body.get("protocol") != PROTOCOL:
+        _warn_once(f"{held.path!a}: relay.json speaks another protocol; it is not used")
+        return NOTHING_TOLD
+    return Told(_settings(body.get("settings")), _tools(body.get("tools")))
+
+
+def decide(told: Told, own: Own) -> Options:
+    """Return the options that follow from relay.json and the writer's own environment."""
+    # Most writers' environments say nothing, and then the runner has decided already: reading the
+    # contract would double the start of `relay call`.
+    values = None if any(own) else _as_told(told)
+    if values is None:
+        values = _resolve(told, own)
+    poll, poll_max, grow_after, timeout, max_response, flag, mode = values
+    # A mode of `watch` beats the flag's ordinary value; nothing beats a flag that was killed.
+    watch = mode != "poll" and (flag or (mode == "watch" and not _switched_off(told)))
+    return Options(poll / 1000, poll_max / 1000, grow_after, timeout / 1000, max_response, watch)
+
+
+def _switched_off(told: Told) -> bool:
+    value, layer = told.settings.get("RELAY_RESPONSE_WATCH_ENABLED", (None, ""))
+    return value is False and layer in _ABOVE
+
+
+def _as_told(told: Told) -> Optional[List[Any]]:
+    """Return the values that relay.json gives, where it gives all, in their canonical form."""
+    values = [told.settings.get(name, (None, ""))[0] for name in NAMES]
+    flag, mode = values[5:]
+    durations = all(type(v) is int and v >= _SHORTEST for v in (values[0], values[1], values[3]))
+    numbers = all(type(v) is int and v >= 0 for v in (values[2], values[4]))
+    known = durations and numbers and isinstance(flag, bool) and mode in ("auto", "watch", "poll")
+    return values if known else None
+
+
+def _resolve(told: Told, own: Own) -> List[Any]:
+    """Resolve by the contract, as every other process of the deployment does."""
+    from relayconf.contract import load_installed  # noqa: PLC0415 - see decide
+    from relayconf.layers import Entry, Layer  # noqa: PLC0415
+    from relayconf.problems import STRICT_CODES  # noqa: PLC0415
+    from relayconf.resolve import resolve  # noqa: PLC0415
+
+    contract = load_installed("relay")
+    if contract is None:
+        raise RelayError("this installation is damaged: it has no contract for relay")
+    below: List[Entry] = []
+    above: List[Entry] = []
+    for name, (value, layer) in told.settings.items():
+        entry = Entry(name, _text(contract.settings[name], value), RELAY_JSON)
+        (above if layer in _ABOVE else below).append(entry)
+    set_here = [
+        Entry(name, text, "environment")
+        for name, text in zip(ENVIRONMENT_NAMES, own)
+        if text is not None
+    ]
+    layers = [
+        Layer("file", tuple(below)),
+        Layer("environment", tuple(set_here)),
+        Layer("override", tuple(above)),
+    ]
+    resolution = resolve(contract, layers, only=NAMES)
+    for problem in resolution.problems:
+        if problem.code in STRICT_CODES:
+            _warn_once(problem.line())
+    return [resolution.settings[name].value for name in NAMES]
+
+
+def _text(setting: Setting, value: Any) -> str:
+    """Return the text that means a canonical JSON value to the setting's grammar."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"{text}ms" if setting.type == "duration" and type(value) is int else text
+
+
+def _settings(body: Any) -> Dict[str, Tuple[Any, str]]:
+    if not isinstance(body, dict):
+        return {}
+    found = {}
+    for name in NAMES:
+        entry = body.get(name)
+        if isinstance(entry, dict) and isinstance(entry.get("layer"), str):
+            value = entry.get("value")
+            if isinstance(value, (bool, int, float, str)):
+                found[name] = (value, entry["layer"])
+    return found
+
+
+def _tools(body: Any) -> Tuple[Dict[str, Any], ...]:
+    if not isinstance(body, list):
+        return ()
+    return tuple(t for t in body if isinstance(t, dict) and isinstance(t.get("name"), str))
+
+
+def _stamp(held: Held) -> Optional[_Stamp]:
+    try:
+        found = os.stat(RELAY_JSON, dir_fd=held.fd, follow_symlinks=False)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+_warned: Set[str] = set()
+
+
+def _warn_once(text: str) -> None:
+    if text not in _warned:
+        _warned.add(text)
+        from logging import getLogger  # noqa: PLC0415 - only where there is something to say
+
+        getLogger("relay").warning(text)
