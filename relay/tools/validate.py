@@ -1,0 +1,76 @@
+"""Arguments against a tool's JSON Schema: compiled once, judged for every call.
+
+The dialect is 2020-12. A schema never leads anywhere: a reference to another document is a fault
+when the tool is declared, so no call can make the runner fetch something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
+from jsonschema.exceptions import (  # type: ignore[import-untyped]  # likewise
+    SchemaError,
+    ValidationError,
+    best_match,
+)
+
+#: A message quotes the value that is wrong, which may be megabytes.
+_LONGEST_MESSAGE = 500
+
+
+class Validator:
+    """Judges arguments by one schema.
+
+    Raises:
+        ValueError: the schema is none, describes no object, or refers to another document.
+    """
+
+    __slots__ = ("_accepts_any_object", "_validator")
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        if not isinstance(schema, Mapping):
+            raise ValueError("a JSON Schema is a table")  # noqa: TRY004 - one kind for every fault
+        try:
+            Draft202012Validator.check_schema(schema)
+        except SchemaError as error:
+            where = "/".join(str(part) for part in error.absolute_path)
+            raise ValueError(f"no JSON Schema ({where or 'top'}): {_cut(error.message)}") from None
+        if schema.get("type", "object") != "object":
+            raise ValueError('the schema of arguments has type = "object"')
+        for reference in _references(schema):
+            if not reference.startswith("#"):
+                raise ValueError(f"the reference {reference[:60]!a} leads out of the schema")
+        self._validator = Draft202012Validator(schema)
+        self._accepts_any_object = set(schema) <= {"type", "title", "description", "$schema"}
+
+    def fault(self, args: dict[str, Any]) -> str | None:
+        """Return what is wrong with ``args``, as one line for the caller, or ``None``."""
+        if self._accepts_any_object or self._validator.is_valid(args):
+            return None
+        error = best_match(self._validator.iter_errors(args))
+        return None if error is None else _told(error)
+
+
+def _told(error: ValidationError) -> str:
+    where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.absolute_path)
+    message = _cut(error.message)
+    return f"{_cut(where.lstrip('.'))}: {message}" if where else message
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}..."
+
+
+def _references(schema: object) -> Iterator[str]:
+    """Yield every ``$ref`` and ``$dynamicRef`` of a schema."""
+    if isinstance(schema, Mapping):
+        for name, value in schema.items():
+            if name in ("$ref", "$dynamicRef") and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from _references(item)
