@@ -1,0 +1,44 @@
+"""relay.json: what the writers of a session are told about their runner.
+
+It holds the settings that a writer goes by, each with the layer that it comes from, and the tools;
+never a secret, and nothing about how a tool is run.
+"""
+
+from __future__ import annotations
+
+import json
+
+from relay.protocol import PROTOCOL
+from relay.settings import RelaySettings
+from relay.tools.registry import Registry
+from relayconf.live import Snapshot
+from relayconf.values import present
+
+#: The settings that a writer goes by. None of them is a secret.
+WRITER_SETTINGS = (
+    "RELAY_MODE",
+    "RELAY_POLL_MS",
+    "RELAY_POLL_MAX_MS",
+    "RELAY_IDLE_GROW_AFTER",
+    "RELAY_TIMEOUT_MS",
+    "RELAY_RESPONSE_WATCH_ENABLED",
+    "RELAY_MAX_REQUEST_BYTES",
+    "RELAY_MAX_RESPONSE_BYTES",
+)
+
+
+def announcement(runner: str, snapshot: Snapshot[RelaySettings], tools: Registry) -> bytes:
+    """Return the bytes of relay.json for one snapshot of the settings."""
+    settings = {}
+    for name in WRITER_SETTINGS:
+        effective = snapshot.resolution.settings[name]
+        value = present(effective.setting, effective.value)
+        settings[name] = {"value": value, "layer": effective.layer}
+    body = {
+        "protocol": PROTOCOL,
+        "runner": runner,
+        "generation": snapshot.number,
+        "settings": settings,
+        "tools": [tool.described() for tool in tools.values()],
+    }
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

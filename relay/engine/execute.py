@@ -1,0 +1,352 @@
+"""One request from its claim to its answer: read, judge, run within a deadline, publish, unlink.
+
+The loop never waits for an execution: what is asynchronous runs as a task, what blocks in a
+thread. Each request is answered once, by whatever comes first: its result, its deadline, or the
+stop of the runner. A request that is refused is answered with a code, and no other one notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from relay.engine.limits import LONGEST_TIMEOUT
+from relay.engine.session import Session
+from relay.engine.shared import Shared
+from relay.engine.telemetry import escaped, log, pickup_ms
+from relay.engine.threads import Threads
+from relay.errors import BadRequest, ToolError
+from relay.protocol import Request, Response, claim_name, decode_request, encode_response
+from relay.tools.command import kill_cancelled
+from relay.tools.registry import PAUSED, Call, Failure, Registry, Tool, text_of
+
+#: Called with each request before its tool is looked up; a text, or an exception, refuses it.
+Guard = Callable[[Request], "str | Awaitable[str | None] | None"]
+
+#: Pauses between attempts to publish an answer, in seconds: the first, and the longest.
+_RETRY_FIRST = 0.05
+_RETRY_LONGEST = 1.0
+
+#: Tools that go on past their deadlines hold memory and threads; beyond so many none is started.
+_MOST_LINGERING = 256
+
+#: How long cancelled tools get to clean up at a stop, in seconds.
+_CANCEL_GRACE = 0.2
+
+
+class Engine:
+    """Executes requests. Everything is called in the runner's event loop."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        tools: Registry,
+        guard: Guard | None,
+        freed: Callable[[Session], None],
+    ) -> None:
+        self.shared = shared
+        self.tools = tools
+        self.guard = guard
+        self.freed = freed
+        self.loop = asyncio.get_running_loop()
+        self.threads = Threads(self.loop)
+        #: Executions that are not answered yet, and those that were while their tool goes on.
+        self.open: set[Execution] = set()
+        self.lingering: set[Execution] = set()
+        self._idle: asyncio.Future[None] | None = None
+
+    def begin(self, session: Session, request: str, wake: str, picked: float) -> None:
+        """Execute a request that was claimed at ``picked`` (wall clock)."""
+        execution = Execution(self, session, request, wake, picked)
+        self.open.add(execution)
+        execution.begin()
+
+    def refuse_if_swamped(self) -> None:
+        """Start nothing more while too many tools go on past their deadlines.
+
+        Raises:
+            Failure: so it is.
+        """
+        if len(self.lingering) + self.threads.left_behind >= _MOST_LINGERING:
+            raise Failure("busy", "too many tools run past their deadlines; try again later")
+
+    async def drain(self, patience: float) -> None:
+        """Wait until nothing is in flight, for at most ``patience`` seconds; then end the rest."""
+        if self.open and patience > 0:
+            self._idle = self.loop.create_future()
+            await asyncio.wait([self._idle], timeout=patience)
+        tasks = [task for execution in self.open if (task := execution.task) is not None]
+        self.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CANCEL_GRACE)
+        kill_cancelled()
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self.threads.close()
+
+    def over(self, execution: Execution) -> None:
+        """Forget an execution that is answered or given up."""
+        self.open.discard(execution)
+        if not self.open and self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    def cancel(self) -> None:
+        """Answer everything that is in flight as interrupted, and end it as far as it can be."""
+        for execution in tuple(self.open):
+            execution.end_early("interrupted", "the runner stopped before the tool had finished")
+        for execution in tuple(self.open):
+            execution.give_up()
+
+
+class Execution:
+    """One request in flight."""
+
+    __slots__ = (
+        "_answered",
+        "_call",
+        "_claim",
+        "_deadline",
+        "_directory",
+        "_engine",
+        "_id",
+        "_patient",
+        "_picked",
+        "_session",
+        "_started",
+        "_timer",
+        "_wake",
+        "task",
+    )
+
+    def __init__(
+        self, engine: Engine, session: Session, request: str, wake: str, picked: float
+    ) -> None:
+        directory = session.place.directory
+        if directory is None:  # pragma: no cover - a claim is made in a directory
+            raise RuntimeError("a request without a directory")
+        directory.hold()
+        self._engine = engine
+        self._session = session
+        self._directory = directory
+        self._id = request
+        self._claim = claim_name(request, engine.shared.locks.runner)
+        self._wake = wake
+        self._picked = picked
+        self._started = engine.shared.clock()
+        #: When its caller stops waiting, on the monotonic clock.
+        self._deadline = self._started + engine.shared.limits.timeout
+        #: When that is on the wall clock, where it is later than callers usually wait.
+        self._patient: float | None = None
+        self._answered = False
+        self._call: Call | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Read and judge it; run its tool, or answer at once."""
+        engine = self._engine
+        try:
+            age, request = self._read()
+            engine.refuse_if_swamped()
+            tool = engine.tools.get(request.tool)
+            if engine.guard is None:
+                tool = self._judge(tool, request)
+        except (Failure, BadRequest) as error:
+            self._refuse(error.code, str(error))
+            return
+        engine.shared.counters.executed += 1
+        self._run(tool, request)
+        if log.isEnabledFor(logging.INFO):
+            log.info(
+                "stage=relay_pickup id=%s pickup_ms=%s wake=%s",
+                self._id,
+                pickup_ms(age),
+                self._wake,
+            )
+
+    def _read(self) -> tuple[float, Request]:
+        """Return the request's age at its claim, in seconds, and the request.
+
+        Raises:
+            Failure, BadRequest: it is refused.
+        """
+        shared = self._engine.shared
+        found = self._directory.examine(self._claim)
+        if found is None:
+            raise Failure("bad_request", "the request was taken away while it was claimed")
+        age = self._picked - found.st_mtime
+        data = self._directory.read(self._claim, found, shared.limits.max_request)
+        request = decode_request(data)
+        not_before = self._session.not_before
+        if not_before is not None and found.st_mtime < not_before:
+            raise Failure("not_executed", "the request is older than its runner; ask again")
+        self._wait_until(request, age)
+        return age, request
+
+    def _wait_until(self, request: Request, age: float) -> None:
+        """Set the deadline that the caller asked for; refuse a request that is past it."""
+        shared = self._engine.shared
+        timeout = usual = shared.limits.timeout
+        if request.timeout_ms is not None:
+            timeout = min(request.timeout_ms / 1000, LONGEST_TIMEOUT)
+        # A writer's clock, or the writer, may put the mtime into the future: that buys no time.
+        left = timeout - max(age, 0.0)
+        if left <= 0:
+            raise Failure(
+                "expired", f"the request was {age:.1f} s old when it was found; it was not run"
+            )
+        self._deadline = self._started + left
+        if timeout > usual:
+            self._patient = self._picked + left
+
+    def _judge(self, tool: Tool | None, request: Request) -> Tool:
+        if tool is None:
+            raise Failure("unknown_tool", f"there is no tool {escaped(request.tool)!r}")
+        try:
+            fault = tool.validator.fault(request.args)
+        except Exception as error:  # noqa: BLE001 - a schema may lead anywhere, also nowhere
+            log.warning("tool %s: its schema cannot be applied: %s", tool.name, escaped(str(error)))
+            raise Failure("tool_error", "the tool's schema cannot be applied") from None
+        if fault is not None:
+            raise Failure("invalid_args", f"{request.tool}: {fault}")
+        return tool
+
+    def _run(self, tool: Tool | None, request: Request) -> None:
+        engine = self._engine
+        limits = engine.shared.limits
+        limit = limits.tool_timeout if tool is None or tool.timeout is None else tool.timeout
+        deadline = min(self._deadline, self._started + limit)
+        self._call = Call(self._id, request.call_id, deadline, limits.max_response)
+        self._timer = engine.loop.call_later(deadline - self._started, self._expire)
+        self.task = _start(engine.loop, self._work(tool, request))
+
+    async def _work(self, tool: Tool | None, request: Request) -> None:
+        """Run guard and tool, and answer; whatever they raise is an answer too."""
+        try:
+            response = await self._respond(tool, request)
+        except asyncio.CancelledError:
+            response = _error("tool_error", "the tool cancelled its own call")
+        except (Failure, ToolError) as error:
+            response = _error(error.code, str(error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything
+            log.warning("tool %s failed", escaped(request.tool), exc_info=True)
+            response = _error("tool_error", f"the tool failed with {type(error).__name__}")
+        self._engine.lingering.discard(self)
+        if not self._answered:
+            self._answer(response)
+
+    async def _respond(self, tool: Tool | None, request: Request) -> Response:
+        if self._engine.guard is not None:
+            await self._ask(self._engine.guard, request)
+            tool = self._judge(tool, request)
+        if tool is None or self._call is None:  # pragma: no cover - judged before
+            raise Failure("unknown_tool", "there is no such tool")
+        call, handler, args = self._call, tool.handler, request.args
+        if tool.blocking:
+            call.enable_cancel()
+            result = await self._engine.threads.run(lambda: handler(args, call))
+        else:
+            result = handler(args, call)
+        if inspect.isawaitable(result):
+            result = await result
+        if result is PAUSED:
+            return Response(ok=True, paused=True)
+        return Response(ok=True, text=text_of(result))
+
+    async def _ask(self, guard: Guard, request: Request) -> None:
+        """Raise where the guard refuses, or fails to say that it does not."""
+        try:
+            if inspect.iscoroutinefunction(guard):
+                verdict = await guard(request)
+            else:
+                verdict = await self._engine.threads.run(lambda: guard(request))
+                if inspect.isawaitable(verdict):
+                    verdict = await verdict
+        except (Exception, SystemExit):  # noqa: BLE001 - a guard that fails has not agreed
+            log.warning("the guard failed on %s; refused", escaped(request.tool), exc_info=True)
+            raise Failure("refused", "the call was refused: its guard failed") from None
+        if verdict is not None:
+            raise Failure("refused", str(verdict))
+
+    def _expire(self) -> None:
+        seconds = self._engine.shared.clock() - self._started
+        self.end_early("timeout", f"the tool ran out of time after {seconds:.1f} s")
+
+    def end_early(self, code: str, message: str) -> None:
+        """Answer with an error now, and end the tool as far as it can be ended."""
+        if self._answered:
+            return
+        task = self.task
+        if task is not None and not task.done():
+            self._engine.lingering.add(self)
+        self._answer(_error(code, message))
+        if task is not None:
+            task.cancel()
+        if self._call is not None:
+            self._call.cancel()
+
+    def _refuse(self, code: str, message: str) -> None:
+        log.info("stage=relay_refused id=%s code=%s", self._id, code)
+        self._answer(_error(code, message))
+
+    def _answer(self, response: Response) -> None:
+        self._answered = True
+        if self._timer is not None:
+            self._timer.cancel()
+        limit = self._engine.shared.limits.max_response
+        data = encode_response(response)
+        if len(data) > limit:
+            data = encode_response(_error("too_large", f"the answer is larger than {limit} bytes"))
+        try:
+            self._directory.respond(self._id, data)
+        except OSError as error:
+            self._insist(data, error, _RETRY_FIRST)
+        else:
+            self._directory.remove(self._claim)
+            self._close()
+
+    def _insist(self, data: bytes, error: OSError, pause: float) -> None:
+        """Try again later, until nobody waits for the answer any more."""
+        shared = self._engine.shared
+        if self._directory.deleted or shared.clock() + pause >= self._deadline:
+            log.warning("request %s cannot be answered: %s", self._id, error.strerror)
+            self.give_up()
+            return
+        self._engine.loop.call_later(pause, self._retry, data, min(pause * 2, _RETRY_LONGEST))
+
+    def _retry(self, data: bytes, pause: float) -> None:
+        if self not in self._engine.open:
+            return
+        try:
+            self._directory.respond(self._id, data)
+        except OSError as error:
+            self._insist(data, error, pause)
+        else:
+            self._directory.remove(self._claim)
+            self._close()
+
+    def give_up(self) -> None:
+        """Free the slot of an answer that cannot be published; a later sweep finds the claim."""
+        self._close()
+
+    def _close(self) -> None:
+        self._engine.over(self)
+        self._directory.release()
+        self._session.done(self._id, awaited_until=self._patient)
+        self._engine.freed(self._session)
+
+
+def _error(code: str, message: str) -> Response:
+    return Response(ok=False, error=message, code=code)
+
+
+def _start(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Start a coroutine, at once where this Python can: most tools end without ever waiting."""
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(work, loop=loop, eager_start=True)
+    return loop.create_task(work)

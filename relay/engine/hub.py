@@ -1,0 +1,228 @@
+"""The runner's activity source: one inotify instance for all of its directories.
+
+It obeys the contract of an activity source as a whole: ``wait`` returns ``"activity"``,
+``"timeout"`` or ``"closed"``; activity between two waits is sticky and coalesced; a wake that is
+pending still yields to the event loop, so that saturation never starves a timer; ``close`` wakes
+the waiter and prevents re-arming; thousands of timeouts leave nothing behind. What it cannot watch
+is the caller's to poll, and an error of the instance ends all its watches with one log line.
+
+Non-guarantees: no order across directories, no name for every event, no event for every change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from relay import inotify
+from relay.engine.telemetry import log
+from relay.protocol import REQUEST_SUFFIX, request_id
+
+Wake = Literal["activity", "timeout", "closed"]
+
+_MASK = (
+    inotify.IN_MOVED_TO
+    | inotify.IN_DELETE_SELF
+    | inotify.IN_MOVE_SELF
+    | inotify.IN_ONLYDIR
+    | inotify.IN_EXCL_UNLINK
+)
+_SUFFIX = REQUEST_SUFFIX.encode()
+
+
+class Listener(Protocol):
+    """Whoever wants to hear of one directory. Called in the event loop; must not block."""
+
+    def on_request(self, request: str) -> None:
+        """A request of this id was published: a hint, which may be stale or repeated."""
+
+    def on_doubt(self) -> None:
+        """Events were lost; only a scan can tell."""
+
+    def on_gone(self) -> None:
+        """The directory was moved, removed or unmounted. The watch may be over."""
+
+    def on_unwatched(self) -> None:
+        """The watch is over and will not come back by itself."""
+
+
+class Watch:
+    """One directory's watch. ``saw`` are the names of other files that appeared, while probed."""
+
+    __slots__ = ("listener", "saw", "wd")
+
+    def __init__(self, wd: int, listener: Listener) -> None:
+        self.wd = wd
+        self.listener = listener
+        self.saw: set[bytes] | None = None
+
+
+class Hub:
+    """The wakes of one runner's loop. Belongs to the event loop that it is made in."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._fd = -1
+        self._watches: dict[int, Watch] = {}
+        self._pending = False
+        self._closed = False
+        self._waiter: asyncio.Future[Wake] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+
+    def watch(self, dirfd: int, listener: Listener) -> Watch:
+        """Watch the directory held by ``dirfd``; the listener hears of it until ``unwatch``.
+
+        Raises:
+            OSError: it cannot be watched (ENOSPC, EMFILE, ENOSYS, ...), or the hub is closed.
+        """
+        if self._closed:
+            raise OSError("the hub is closed")
+        if self._fd < 0:
+            self._fd = inotify.init()
+            self._loop.add_reader(self._fd, self._readable)
+        wd = inotify.add_watch(self._fd, f"/proc/self/fd/{dirfd}", _MASK)
+        watch = Watch(wd, listener)
+        self._watches[wd] = watch
+        return watch
+
+    def unwatch(self, watch: Watch) -> None:
+        """End a watch. What it had reported before may still be acted on."""
+        if self._watches.pop(watch.wd, None) is not None and self._fd >= 0:
+            try:
+                inotify.rm_watch(self._fd, watch.wd)
+            except OSError:
+                # RACE: the kernel ended it first, with the directory.
+                return
+
+    def sees(self, watch: Watch, name: str, appear: Callable[[], None]) -> bool:
+        """Whether the watch reports a file of that name that ``appear`` renames into place.
+
+        Some file systems accept a watch and then never report anything. Events of a local change
+        are there when the change returns, so nothing is waited for.
+        """
+        watch.saw = set()
+        try:
+            appear()
+            while name.encode() not in watch.saw and self._fd >= 0:
+                events = self._read()
+                if not events:
+                    return False
+                if self._hand_out(events):
+                    self.wake()
+            return True
+        finally:
+            watch.saw = None
+
+    async def wait(self, timeout: float) -> Wake:  # noqa: ASYNC109 - the contract's own word
+        """Wait for activity, for at most ``timeout`` seconds. For one waiter at a time."""
+        if self._closed:
+            return "closed"
+        wake: Wake = "timeout"
+        if self._pending or timeout <= 0:
+            await asyncio.sleep(0)
+        else:
+            waiter = self._waiter = self._loop.create_future()
+            self._set_timer(self._loop.time() + timeout)
+            try:
+                wake = await waiter
+            finally:
+                self._waiter = None
+        if self._pending and wake == "timeout":
+            wake = "activity"
+        self._pending = False
+        return wake
+
+    def _set_timer(self, deadline: float) -> None:
+        # One timer for all waits: a wait that ends early leaves it, and the next one moves it on.
+        self._deadline = deadline
+        if self._timer is not None:
+            if self._timer.when() <= deadline:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        if self._waiter is None or self._waiter.done():
+            return
+        # Compared with some room, since the loop fires a timer within its clock's resolution.
+        if self._loop.time() + 0.001 >= self._deadline:
+            self._waiter.set_result("timeout")
+        else:
+            self._timer = self._loop.call_at(self._deadline, self._expire)
+
+    def wake(self) -> None:
+        """Report activity that no file event stands for. Only from the hub's own loop."""
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result("activity")
+        else:
+            self._pending = True
+
+    def close(self) -> None:
+        """End every watch, wake the waiter, and refuse new watches."""
+        if self._closed:
+            return
+        self._closed = True
+        self._drop()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result("closed")
+
+    def _drop(self) -> None:
+        self._watches.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _readable(self) -> None:
+        if self._hand_out(self._read()):
+            self.wake()
+
+    def _read(self) -> list[inotify.Event]:
+        try:
+            return inotify.read_events(self._fd)
+        except OSError as error:
+            self._fail(error)
+            return []
+
+    def _hand_out(self, events: list[inotify.Event]) -> bool:
+        """Tell the listeners; True where one of them has to act."""
+        act = False
+        for wd, mask, name in events:
+            if mask & inotify.IN_Q_OVERFLOW:
+                for watch in tuple(self._watches.values()):
+                    watch.listener.on_doubt()
+                act = True
+                continue
+            found = self._watches.get(wd)
+            if found is None:
+                continue
+            if mask & inotify.IN_MOVED_TO:
+                if name.endswith(_SUFFIX):
+                    request = request_id(name.decode("ascii", "replace"))
+                    if request is not None:
+                        found.listener.on_request(request)
+                        act = True
+                elif found.saw is not None:
+                    found.saw.add(name)
+            elif mask & inotify.GONE:
+                if mask & inotify.IN_IGNORED:
+                    del self._watches[wd]
+                found.listener.on_gone()
+                act = True
+        return act
+
+    def _fail(self, error: OSError) -> None:
+        log.warning("file events cannot be read (%s); polling instead", error.strerror)
+        watches = tuple(self._watches.values())
+        self._drop()
+        for watch in watches:
+            watch.listener.on_unwatched()
+        self.wake()

@@ -1,0 +1,54 @@
+"""The settings that the engine reads while it works, as plain numbers of seconds and bytes.
+
+One immutable record is derived for each snapshot of the settings and swapped as a whole, so that
+the hot path never converts anything and never sees half of a change.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from relay.settings import Mode, RelaySettings
+
+#: The longest deadline that a request may ask for, in seconds: the maximum of RELAY_TIMEOUT_MS.
+LONGEST_TIMEOUT = 24 * 3600.0
+
+
+class Limits(NamedTuple):
+    """Durations in seconds, sizes in bytes. ``mode`` and ``watch`` are as they were set."""
+
+    poll: float
+    poll_max: float
+    idle_grow_after: int
+    timeout: float
+    mode: Mode
+    watch: bool
+    max_request: int
+    max_response: int
+    max_in_flight: int
+    session_max_in_flight: int
+    tool_timeout: float
+    drain_timeout: float
+
+    @property
+    def watches(self) -> bool:
+        """Whether a watch is wanted at all."""
+        return self.mode is not Mode.POLL and self.watch
+
+
+def limits_of(settings: RelaySettings) -> Limits:
+    """Return the limits that one snapshot of the settings states."""
+    return Limits(
+        poll=settings.poll.total_seconds(),
+        poll_max=settings.poll_max.total_seconds(),
+        idle_grow_after=settings.idle_grow_after,
+        timeout=settings.timeout.total_seconds(),
+        mode=settings.mode,
+        watch=settings.local_watch,
+        max_request=settings.max_request,
+        max_response=settings.max_response,
+        max_in_flight=settings.max_in_flight,
+        session_max_in_flight=settings.session_max_in_flight,
+        tool_timeout=settings.tool_timeout.total_seconds(),
+        drain_timeout=settings.drain_timeout.total_seconds(),
+    )

@@ -1,0 +1,181 @@
+"""The loop: sessions take turns at what they have to do, and are looked at when they are due.
+
+A turn is bounded for each session and in all, and every turn yields to the event loop, so that a
+flood in one session delays neither its neighbours nor any timer. A session that fails in a way
+that nobody foresaw is logged and looked at again later; the others go on.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from itertools import islice
+
+from relay.engine.execute import Engine, Guard
+from relay.engine.locks import Identity
+from relay.engine.session import Session
+from relay.engine.shared import Shared
+from relay.engine.state import StateError
+from relay.engine.telemetry import escaped, log
+from relay.tools.registry import Registry
+
+#: How often the other runners are looked at, in seconds (design section 7).
+PEER_CHECK = 0.5
+
+#: Requests claimed in one turn: by one session, and by all.
+_PER_SESSION = 16
+_PER_TURN = 64
+
+#: Directories looked at in one turn.
+_POLLS_PER_TURN = 200
+
+#: Blocked sessions looked at when a slot was freed. The longest blocked comes first.
+_CANDIDATES = 8
+
+
+class Loop:
+    """Serves sessions until it is told to stop. Owns the sessions and what executes for them."""
+
+    def __init__(self, shared: Shared, tools: Registry, guard: Guard | None) -> None:
+        self.engine = Engine(shared, tools, guard, self._freed)
+        self.sessions: list[Session] = []
+        self.stopping = False
+        self._shared = shared
+        self._ready: deque[Session] = deque()
+        self._blocked: dict[Session, None] = {}
+        self._schedule: list[tuple[float, int, Session]] = []
+        self._entries = 0
+        self._peers_at = 0.0
+        self._met_peers = False
+        self._burying: set[tuple[Identity, str]] = set()
+        self._state_is_lost = False
+
+    def add(self, session: Session) -> None:
+        """Serve one more session, which has been started."""
+        self.sessions.append(session)
+        self.reschedule(session)
+
+    def begin(self, session: Session, request: str, wake: str, picked: float) -> None:
+        """Execute what a session has claimed."""
+        self.engine.begin(session, request, wake, picked)
+
+    def ready(self, session: Session) -> None:
+        """Give a session its turn. Outside of an event of the hub, wake the hub as well."""
+        if not session.queued:
+            session.queued = True
+            self._ready.append(session)
+
+    def reschedule(self, session: Session) -> None:
+        """Look at a session when it says; an earlier entry of it is void."""
+        self._entries += 1
+        heapq.heappush(self._schedule, (session.due, self._entries, session))
+
+    async def run(self) -> None:
+        """Serve until ``stopping``."""
+        shared = self._shared
+        while not self.stopping:
+            now = shared.clock()
+            self._look_around(now)
+            pause = 0.0 if self._take_turns() else max(0.0, self._next_due() - shared.clock())
+            if await shared.hub.wait(pause) == "activity":
+                shared.counters.wakes += 1
+
+    def change(self) -> None:
+        """Go by new limits, which are in the shared record already."""
+        self._shared.slots.change(self._shared.limits)
+        for session in self.sessions:
+            session.change()
+        for session in tuple(self._blocked):
+            self._unblock(session)
+        self._shared.hub.wake()
+
+    def _next_due(self) -> float:
+        first = self._schedule[0][0] if self._schedule else self._peers_at
+        return min(first, self._peers_at)
+
+    def _look_around(self, now: float) -> None:
+        if now >= self._peers_at:
+            self._peers_at = now + PEER_CHECK
+            self._meet_peers()
+        for _ in range(_POLLS_PER_TURN):
+            if not self._schedule or self._schedule[0][0] > now:
+                return
+            due, _, session = heapq.heappop(self._schedule)
+            if due == session.due:
+                self._tick(session, now)
+
+    def _tick(self, session: Session, now: float) -> None:
+        try:
+            session.tick(now)
+        except Exception:  # noqa: BLE001 - logged; the other sessions go on
+            log.exception("%s: polling failed", escaped(session.place.path))
+            session.due = now + self._shared.limits.poll_max
+        self.reschedule(session)
+
+    def _take_turns(self) -> bool:
+        """Let each ready session claim; True where some are not done."""
+        counters = self._shared.counters
+        enough = counters.requests + _PER_TURN
+        for _ in range(len(self._ready)):
+            if counters.requests >= enough:
+                break
+            session = self._ready.popleft()
+            session.queued = False
+            try:
+                outcome = session.pump(_PER_SESSION)
+            except Exception:  # noqa: BLE001 - logged; the other sessions go on
+                log.exception("%s: serving failed", escaped(session.place.path))
+                continue
+            if outcome == "more":
+                self.ready(session)
+            elif outcome == "blocked":
+                self._blocked[session] = None
+        return bool(self._ready)
+
+    def _freed(self, session: Session) -> None:
+        """A slot is free: give it to the session that had it, or to one that waits longest."""
+        if not self._blocked:
+            return
+        for other in (session, *islice(self._blocked, _CANDIDATES)):
+            if other in self._blocked and self._shared.slots.has_one_for(len(other.in_flight)):
+                self._unblock(other)
+                self._shared.hub.wake()
+                return
+
+    def _unblock(self, session: Session) -> None:
+        del self._blocked[session]
+        self.ready(session)
+
+    def _meet_peers(self) -> None:
+        """Look who else is alive, and bury the dead."""
+        try:
+            served, dead = self._shared.locks.look()
+        except StateError as error:
+            if not self._state_is_lost:
+                log.error("%s", error)
+            self._state_is_lost = True
+            return
+        self._state_is_lost = False
+        if not served and not self._met_peers:
+            return
+        self._met_peers = bool(served)
+        for session in self.sessions:
+            directory = session.place.directory
+            if directory is not None:
+                others = served.get(directory.identity, set())
+                session.place.meet(others - dead)
+                for runner in others & dead:
+                    self._bury(session, directory.identity, runner)
+
+    def _bury(self, session: Session, identity: Identity, runner: str) -> None:
+        burial = (identity, runner)
+        if burial in self._burying:
+            return
+
+        def over() -> None:
+            self._burying.discard(burial)
+            self._shared.locks.unmark(identity, runner)
+
+        self._burying.add(burial)
+        log.warning("runner %s died; answering for it in %s", runner, escaped(session.place.path))
+        session.bury(over)

@@ -1,0 +1,219 @@
+"""Where a session is: its directory opened, joined and watched, lost and found again.
+
+A path may lead to another directory at any time: deleted and made again, moved, replaced. What is
+served is the directory that is held; ``look`` compares it with the path, lets go of one that is
+gone and joins the one that came instead, like a start but without a sweep. Each change of the
+state is one line in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from relay.engine.directory import DirectoryError, SessionDirectory, make_directory
+from relay.engine.hub import Listener, Watch
+from relay.engine.locks import StartLock
+from relay.engine.shared import Shared
+from relay.engine.state import StateError
+from relay.engine.telemetry import escaped, log
+from relay.errors import RelayError
+from relay.protocol import RELAY_JSON
+from relay.settings import Mode
+
+#: How long a start waits for another's start lock before it joins without sweeping, in seconds.
+START_WAIT = 5.0
+_START_RETRY = 0.02
+
+#: How often a watch that could not be armed is tried again, in seconds.
+REARM_AFTER = 30.0
+
+
+class WatchError(RelayError):
+    """RELAY_MODE is ``watch``, and the directory cannot be watched."""
+
+    code = "watch"
+
+
+class Place:
+    """The directory of one session.
+
+    ``directory`` is ``None`` while there is none at the path.
+    """
+
+    def __init__(self, path: str, shared: Shared, listener: Listener) -> None:
+        make_directory(path)
+        #: Symbolic links on the way are the operator's; one that appears later is not followed.
+        self.path = os.path.realpath(path)
+        self.directory: SessionDirectory | None = None
+        self.watch: Watch | None = None
+        self.peers: set[str] = set()
+        self._shared = shared
+        self._listener = listener
+        self._join_by: float | None = None
+        self._rearm_at = 0.0
+        self._announced = b""
+
+    async def open(self) -> StartLock | None:
+        """Join at the start. Returns the start lock, or ``None`` where others held it too long.
+
+        Raises:
+            DirectoryError: it cannot be opened or written.
+            WatchError: the mode demands a watch, and there is none to be had.
+        """
+        try:
+            directory = SessionDirectory(self.path, follow=False)
+        except OSError as error:
+            raise DirectoryError(f"{self.path} cannot be opened: {error.strerror}") from None
+        lock = await self._start_lock(directory)
+        try:
+            self._enter(directory)
+            if self._shared.limits.mode is Mode.WATCH and self._wants() and self.watch is None:
+                raise WatchError(
+                    f"{self.path} cannot be watched, and RELAY_MODE is watch; set it to auto to "
+                    "poll instead"
+                )
+        except RelayError:
+            if lock is not None:
+                lock.release()
+            raise
+        return lock
+
+    async def _start_lock(self, directory: SessionDirectory) -> StartLock | None:
+        deadline = self._shared.clock() + START_WAIT
+        while True:
+            lock = self._shared.locks.try_start(directory.identity)
+            if lock is not None:
+                return lock
+            if self._shared.clock() >= deadline:
+                log.warning("another runner is starting on %s; joining it", escaped(self.path))
+                return None
+            await asyncio.sleep(_START_RETRY)
+
+    def _enter(self, directory: SessionDirectory) -> None:
+        """Serve a directory: mark it, watch it, tell its writers."""
+        self.directory = directory
+        try:
+            self._shared.locks.mark(directory.identity)
+        except OSError as error:
+            raise StateError(f"the state directory cannot be written: {error.strerror}") from None
+        self.peers = self._shared.locks.peers_on(directory.identity)
+        self.arm()
+
+    def leave(self) -> None:
+        """Stop serving it. What is in flight may still be answered in it."""
+        self.disarm()
+        if self.directory is not None:
+            self._shared.locks.unmark(self.directory.identity)
+            self.directory.retire()
+            self.directory = None
+
+    def look(self) -> bool:
+        """Compare path and directory; True where one to be scanned was joined just now."""
+        directory = self.directory
+        if directory is not None:
+            if directory.is_at(self.path):
+                self._rearm()
+                return False
+            log.warning("the session directory %s is gone; waiting for it", escaped(self.path))
+            self.leave()
+        return self._find()
+
+    def _find(self) -> bool:
+        """Join what is at the path now, once its start lock is free or was awaited long enough."""
+        try:
+            directory = SessionDirectory(self.path, follow=False)
+        except OSError:
+            self._join_by = None
+            return False
+        now = self._shared.clock()
+        self._join_by = now + START_WAIT if self._join_by is None else self._join_by
+        try:
+            lock = self._shared.locks.try_start(directory.identity)
+            if lock is None and now < self._join_by:
+                directory.retire()
+                return False
+            try:
+                self._enter(directory)
+            finally:
+                if lock is not None:
+                    lock.release()
+        except StateError as error:
+            log.warning("%s", error)
+            self.directory = None
+            directory.retire()
+            return False
+        self._join_by = None
+        log.warning("the session directory %s is served again", escaped(self.path))
+        return True
+
+    def _wants(self) -> bool:
+        return self._shared.limits.watches
+
+    def arm(self) -> None:
+        """Watch the directory where that is wanted and possible, and announce."""
+        self._announced = b""
+        if self.directory is None:
+            return
+        if self._wants():
+            self._arm(self.directory)
+        if self.watch is None:
+            self.announce()
+
+    def _arm(self, directory: SessionDirectory) -> None:
+        self._rearm_at = self._shared.clock() + REARM_AFTER
+        hub = self._shared.hub
+        try:
+            watch = hub.watch(directory.fd, self._listener)
+        except OSError as error:
+            log.warning("%s: no file events (%s); polling", escaped(self.path), error.strerror)
+            return
+        self.watch = watch
+        if not hub.sees(watch, RELAY_JSON, self.announce) and self._announced:
+            log.warning("%s: this file system gives no events; polling", escaped(self.path))
+            self.disarm()
+
+    def _rearm(self) -> None:
+        if self.watch is None and self._wants() and self._shared.clock() >= self._rearm_at:
+            self.arm()
+
+    def lose_watch(self) -> None:
+        """End a watch that went blind; the next look arms another where the directory is there."""
+        self.disarm()
+        self._rearm_at = 0.0
+
+    def disarm(self) -> None:
+        """End the watch."""
+        if self.watch is not None:
+            self._shared.hub.unwatch(self.watch)
+            self.watch = None
+
+    def change(self) -> None:
+        """Go by new settings: watch or not, and tell the writers."""
+        if self._wants():
+            if self.watch is None:
+                self.arm()
+        else:
+            self.disarm()
+        self.announce()
+
+    def meet(self, peers: set[str]) -> None:
+        """Take note of the other living runners on this directory."""
+        if peers != self.peers:
+            self.peers = peers
+            self._announced = b""
+            self.announce()
+
+    def announce(self) -> None:
+        """Publish relay.json where it changed and no newer runner does it."""
+        directory, data = self.directory, self._shared.announcement
+        if directory is None or self._announced == data:
+            return
+        if not self._shared.locks.newest_of(self.peers):
+            return
+        try:
+            directory.publish(RELAY_JSON, data)
+        except OSError as error:
+            log.warning("%s: relay.json cannot be written: %s", escaped(self.path), error.strerror)
+            return
+        self._announced = data

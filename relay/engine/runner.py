@@ -1,0 +1,240 @@
+"""The runner, as a program embeds it: started, ready, stopped.
+
+``async with Runner(...)`` is ready when everything that was left behind is cleared; leaving it
+drains: nothing new is taken, what is in flight gets its time, the rest is answered and given up.
+A runner belongs to one event loop. A caller in the same process must not block that loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
+
+from relay.engine.announce import announcement
+from relay.engine.execute import Guard
+from relay.engine.hub import Hub
+from relay.engine.limits import limits_of
+from relay.engine.locks import Locks
+from relay.engine.loop import Loop
+from relay.engine.session import Session
+from relay.engine.shared import Shared
+from relay.engine.slots import Slots
+from relay.engine.state import refuse_within, state_path
+from relay.engine.telemetry import Counters, log, token
+from relay.errors import RelayError
+from relay.settings import RelaySettings
+from relay.tools.file import load_tools
+from relay.tools.registry import Registry, Tool
+from relayconf.classes import text_of
+from relayconf.layers import Entry, Layer, Sources
+from relayconf.live import Live, Snapshot, load
+from relayconf.resolve import resolve
+from relayconf.settings import contract_of
+
+
+class NothingToServe(RelayError):
+    """A runner has no directory, or no tools."""
+
+    code = "usage"
+
+
+class Runner:
+    """Serves one session directory.
+
+    Args:
+        dir: the directory; its last component is made where missing. Without it: RELAY_DIR.
+        tools: a registry, tools, or names with callables. Without it: the file RELAY_TOOLS_FILE.
+        settings: live settings, or settings that stay; without it, the process environment's.
+        guard: called with each request before its tool is looked up; a text that it returns, or
+            an exception, refuses the call. It may be asynchronous; else it runs in a thread.
+        state: the state directory. Without it: RELAYCONF_STATE_DIR, else the user's own.
+
+    Raises:
+        RelayError: the directory, the tools, the settings or the state directory cannot be used;
+            here or at the start.
+    """
+
+    def __init__(
+        self,
+        dir: str | os.PathLike[str] | None = None,  # noqa: A002 - the name of the setting
+        *,
+        tools: Mapping[str, Callable[..., Any] | Tool] | Iterable[Tool] | None = None,
+        settings: Live[RelaySettings] | RelaySettings | None = None,
+        guard: Guard | None = None,
+        state: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._live = _live(settings)
+        self._path = _path(dir, self._live.current)
+        self._tools = _registry(tools, self._live.current)
+        self._guard = guard
+        self._state = os.fspath(state) if state is not None else state_path(os.environ)
+        self._shared: Shared | None = None
+        self._loop: Loop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests are being taken."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def counters(self) -> Counters:
+        """What it has done since its start."""
+        return self._shared.counters if self._shared is not None else Counters()
+
+    @property
+    def id(self) -> str:
+        """The name under which it claims; empty before its start."""
+        return self._shared.locks.runner if self._shared is not None else ""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Join the directory, clear what was left behind, and begin to take requests.
+
+        Raises:
+            RelayError: something that it needs cannot be used; nothing is left running.
+        """
+        if self._shared is not None:
+            raise RelayError("this runner was started before; make another")
+        refuse_within(self._state, self._path)
+        limits = limits_of(self._live.current)
+        locks = Locks(self._state, group=os.environ.get("RELAYCONF_STATE_GROUP"))
+        self._shared = shared = Shared(
+            hub=Hub(),
+            locks=locks,
+            slots=Slots(limits),
+            limits=limits,
+            announcement=announcement(locks.runner, self._live.snapshot, self._tools),
+            clock=time.monotonic,
+            wall=time.time,
+        )
+        self._loop = loop = Loop(shared, self._tools, self._guard)
+        try:
+            session = Session(self._path, shared, loop)
+            await session.start()
+        except BaseException:
+            self._sign_off()
+            raise
+        loop.add(session)
+        running = asyncio.get_running_loop()
+        self._unsubscribe = self._live.subscribe(
+            lambda _old, _new: _soon(running, self._settings_changed)
+        )
+        # A change between the first read of the settings and the subscription is not lost.
+        self._settings_changed()
+        self._task = asyncio.create_task(loop.run(), name="relay-runner")
+        log.info("stage=relay_ready dir=%s runner=%s", token(self._path), locks.runner)
+
+    async def wait(self) -> None:
+        """Wait until it stops.
+
+        Raises:
+            Exception: whatever ended the loop, where it was no stop.
+        """
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def stop(self) -> None:
+        """Take nothing new, let what is in flight finish for a while, then leave.
+
+        What is not finished within RELAY_DRAIN_TIMEOUT_MS is answered ``interrupted`` and given up;
+        a thread that hangs is left behind.
+        """
+        loop, shared, task = self._loop, self._shared, self._task
+        if loop is None or shared is None or loop.stopping:
+            return
+        loop.stopping = True
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        shared.hub.wake()
+        try:
+            if task is not None:
+                await asyncio.wait([task])
+            await loop.engine.drain(shared.limits.drain_timeout)
+        finally:
+            self._sign_off()
+        log.info(
+            "stage=relay_stopped dir=%s runner=%s %s",
+            token(self._path),
+            shared.locks.runner,
+            shared.counters.line(),
+        )
+
+    def _sign_off(self) -> None:
+        """Let go of everything that is held."""
+        loop, shared = self._loop, self._shared
+        if loop is None or shared is None:
+            return
+        loop.stopping = True
+        loop.engine.close()
+        for session in loop.sessions:
+            session.stop()
+        shared.hub.close()
+        shared.locks.close()
+
+    def _settings_changed(self) -> None:
+        shared, loop = self._shared, self._loop
+        if shared is None or loop is None or loop.stopping:
+            return
+        snapshot = self._live.snapshot
+        limits = limits_of(snapshot.settings)
+        told = announcement(shared.locks.runner, snapshot, self._tools)
+        if (limits, told) != (shared.limits, shared.announcement):
+            shared.limits, shared.announcement = limits, told
+            loop.change()
+
+
+def _soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    try:
+        loop.call_soon_threadsafe(callback)
+    except RuntimeError:
+        # RACE: the loop was closed before it was told; there is nobody to act any more.
+        return
+
+
+def _path(given: str | os.PathLike[str] | None, settings: RelaySettings) -> str:
+    path = given if given is not None else settings.dir
+    if path is None:
+        raise NothingToServe("no session directory is named: give one, or set RELAY_DIR")
+    return os.path.abspath(os.fspath(path))
+
+
+def _registry(
+    tools: Mapping[str, Callable[..., Any] | Tool] | Iterable[Tool] | None,
+    settings: RelaySettings,
+) -> Registry:
+    if tools is not None:
+        return Registry.of(tools)
+    if settings.tools_file is None:
+        raise NothingToServe("no tools are named: give some, or set RELAY_TOOLS_FILE")
+    return load_tools(str(settings.tools_file))
+
+
+def _live(given: Live[RelaySettings] | RelaySettings | None) -> Live[RelaySettings]:
+    if given is None:
+        return load(RelaySettings, Sources(os.environ))
+    if isinstance(given, Live):
+        return given
+    return _held_still(given)
+
+
+def _held_still(settings: RelaySettings) -> Live[RelaySettings]:
+    """Return settings that somebody has built by hand as if each had been an option."""
+    contract = contract_of(RelaySettings)
+    entries = tuple(
+        Entry(name, text_of(contract.settings[name], getattr(settings, field)), "RelaySettings")
+        for field, name in RelaySettings.__names__.items()
+        if field in settings.model_fields_set
+    )
+    resolution = resolve(contract, [Layer("option", entries)])
+    return Live(Snapshot(1, settings, resolution), Sources({}))

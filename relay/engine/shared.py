@@ -1,0 +1,36 @@
+"""What all sessions of one runner share, in one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from relay.engine.hub import Hub
+from relay.engine.limits import Limits
+from relay.engine.locks import Locks
+from relay.engine.slots import Slots
+from relay.engine.telemetry import Counters
+
+
+@dataclass(slots=True)
+class Shared:
+    """The parts of one runner.
+
+    Attributes:
+        hub: wakes the loop.
+        locks: who is alive.
+        slots: how much may be in flight.
+        limits: the settings in force; replaced as a whole.
+        announcement: the bytes of relay.json in force.
+        clock: monotonic seconds.
+        wall: seconds on the clock of file times.
+    """
+
+    hub: Hub
+    locks: Locks
+    slots: Slots
+    limits: Limits
+    announcement: bytes
+    clock: Callable[[], float]
+    wall: Callable[[], float]
+    counters: Counters = field(default_factory=Counters)

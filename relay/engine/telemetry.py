@@ -1,0 +1,56 @@
+"""What the runner says about its work: lines for a log, and counters.
+
+Everything that a writer may have chosen is escaped before it reaches a line, so that one line of
+the log is one event of the runner and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+log = logging.getLogger("relay")
+
+
+def escaped(text: str, *, limit: int = 200) -> str:
+    """Return ``text`` for a log: at most ``limit`` characters, nothing that moves a cursor."""
+    if len(text) > limit:
+        text = f"{text[:limit]}..."
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def token(text: str) -> str:
+    """Return ``text`` as one word of a ``name=value`` line."""
+    return escaped(text, limit=4096).replace(" ", "\\x20")
+
+
+def pickup_ms(age: float) -> str:
+    """Return the age in seconds at which a request was taken, in milliseconds; -1 is unknown."""
+    return "-1" if age < 0 else f"{age * 1000:.2f}"
+
+
+@dataclass(slots=True)
+class Counters:
+    """What one runner has done since its start.
+
+    Attributes:
+        wakes: times that the loop was woken by activity.
+        polls: times that a directory was due to be looked at.
+        scans: listings of a directory that were begun.
+        requests: requests taken.
+        executed: requests whose tool was started.
+        interrupted: claims of dead runners that were answered.
+    """
+
+    wakes: int = 0
+    polls: int = 0
+    scans: int = 0
+    requests: int = 0
+    executed: int = 0
+    interrupted: int = 0
+
+    def line(self) -> str:
+        """Return them as ``name=value`` words."""
+        return " ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
