@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Iterable, List, Optional
 
-#: Edits that still count as a slip: one in four characters, at least one and at most three. Two
-#: names that share a prefix and have different short ends are beyond it.
+#: Edits that still count as a slip: one in three characters, at least one and at most three. The
+#: leading parts (up to a ``_``) that two names share do not count, or every short name with the
+#: same prefix would be near.
 _MOST_EDITS = 3
-_CHARACTERS_PER_EDIT = 4
+_CHARACTERS_PER_EDIT = 3
 
 #: A beginning of so many characters that only one candidate has is as good as the word.
 _PREFIX = 3
@@ -32,17 +33,29 @@ def nearest(word: str, candidates: Iterable[str]) -> Optional[str]:
     """
     known = [(candidate, candidate.translate(_LOWER)) for candidate in candidates]
     lowered = word.translate(_LOWER)
-    allowed = min(_MOST_EDITS, max(1, len(word) // _CHARACTERS_PER_EDIT))
-    best, best_edits = None, allowed + 1
+    best, best_edits = None, _MOST_EDITS + 1
     for candidate, spelled in known:
-        if abs(len(spelled) - len(lowered)) < best_edits:
+        own = len(lowered) - _shared_parts(lowered, spelled)
+        limit = min(best_edits - 1, max(1, own // _CHARACTERS_PER_EDIT))
+        if abs(len(spelled) - len(lowered)) <= limit:
             edits = distance(lowered, spelled)
-            if edits < best_edits:
+            if edits <= limit:
                 best, best_edits = candidate, edits
     if best is None and len(word) >= _PREFIX:
         starting = [candidate for candidate, spelled in known if spelled.startswith(lowered)]
         best = starting[0] if len(starting) == 1 else None
     return best
+
+
+def _shared_parts(left: str, right: str) -> int:
+    """Return the length of the leading parts, each ending in ``_``, that two names share."""
+    shared = 0
+    for index, (char, other) in enumerate(zip(left, right), start=1):
+        if char != other:
+            break
+        if char == "_":
+            shared = index
+    return shared
 
 
 def distance(left: str, right: str) -> int:
