@@ -15,7 +15,7 @@ from relayconf.names import unknown_names
 from relayconf.problems import Problem
 from relayconf.rules import apply_rules
 from relayconf.setting import MASK, Contract, Setting, Value
-from relayconf.values import Invalid, Parsed, clamp, excerpt, is_blank, parse, render
+from relayconf.values import Invalid, Parsed, clamp, excerpt, is_blank, mask_userinfo, parse, render
 from relayconf.wording import value
 
 
@@ -101,14 +101,11 @@ def shown(setting: Setting, text: str) -> str:
     """Return raw text as any output may show it: a secret is masked, a url loses its userinfo."""
     if setting.secret:
         return MASK
-    return excerpt(mask_userinfo(text) if setting.type == "url" else text)
-
-
-def mask_userinfo(text: str) -> str:
-    """Mask everything between ``//`` and the last ``@`` of a url-like text, valid or not."""
-    start = text.find("//")
-    at = text.rfind("@")
-    return text if at < 0 else text[: start + 2 if 0 <= start < at else 0] + MASK + text[at:]
+    if setting.type == "url":
+        return excerpt(mask_userinfo(text))
+    if setting.type == "list" and setting.items == "url":
+        return excerpt(",".join(mask_userinfo(item) for item in text.split(",")))
+    return excerpt(text)
 
 
 def _group(entries: Sequence[Entry]) -> Dict[str, List[Entry]]:

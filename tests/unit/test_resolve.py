@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relayconf.layers import Entry, Layer
-from relayconf.resolve import Resolution, resolve
+from relayconf.resolve import Resolution, resolve, shown
 from relayconf.setting import Contract, Rule, Setting, Value
 
 POLL = Setting("APP_POLL_MS", "duration", 300, unit="ms", minimum=10, maximum=60_000)
@@ -187,3 +187,16 @@ class TestNames:
             "APP_SOMETHING_ELSE": ("unknown-name", None),
             "app_title": ("near-miss", "APP_TITLE"),
         }
+
+
+class TestUrls:
+    @pytest.mark.parametrize("kind", ["url", "list"])
+    def test_no_message_holds_a_password_in_a_url(self, kind: str) -> None:
+        """Userinfo is masked, also where the url is wrong, or is one of several."""
+        setting = Setting("APP_URL", kind, items="url")
+        contract = Contract("app", "APP_", {"APP_URL": setting})
+        for text in ("redis://u:canary", "redis://u:canary@h /x", "redis://a@h,redis://u:canary@h"):
+            resolution = resolve(contract, [layer("environment", ("APP_URL", text))])
+            said = [p.line() for p in resolution.problems]
+            said.append(shown(setting, text))
+            assert not [line for line in said if "canary" in line]
