@@ -1,7 +1,7 @@
 """A small reader of compose and env files that answers what each container really gets.
 
 It reads as Docker Compose v2 does: dialect, layers, merge rules, refusals. No network, no engine,
-no shell. ``parse_dotenv`` reads one env file and needs the standard library
+no shell. ``load`` is the entry; ``parse_dotenv`` reads one env file and needs the standard library
 only, so names are imported when they are first used.
 """
 
@@ -13,20 +13,25 @@ if TYPE_CHECKING:
     from relayconf.compose.dotenv import EnvEntry, last_values, parse_dotenv
     from relayconf.compose.errors import ComposeError
     from relayconf.compose.interpolate import interpolate
+    from relayconf.compose.project import Project, load
 
 __all__ = [
     "ComposeError",
     "EnvEntry",
+    "Project",
     "interpolate",
     "last_values",
+    "load",
     "parse_dotenv",
 ]
 
 _HOMES = {
     "ComposeError": "relayconf.compose.errors",
     "EnvEntry": "relayconf.compose.dotenv",
+    "Project": "relayconf.compose.project",
     "interpolate": "relayconf.compose.interpolate",
     "last_values": "relayconf.compose.dotenv",
+    "load": "relayconf.compose.project",
     "parse_dotenv": "relayconf.compose.dotenv",
 }
 

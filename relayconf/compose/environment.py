@@ -1,0 +1,216 @@
+"""Works out what environment a service's container gets, and why each variable is what it is.
+
+``environment`` beats ``env_file``, later env files beat earlier ones, and a name without a value
+is taken from the project's variables or, where they lack it, is ``None``: absent in the container,
+even where an env file or the image would set it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from relayconf.compose.dotenv import EnvEntry, parse_dotenv
+from relayconf.compose.errors import ComposeError
+from relayconf.compose.interpolate import Reference
+from relayconf.compose.nodes import Mapping, Node, Scalar, Sequence, text_of
+from relayconf.compose.rawenv import parse_raw
+from relayconf.compose.scalars import render
+from relayconf.compose.session import Session
+from relayconf.compose.variables import Variables, note_entries
+
+# The bytes that Go takes for white space when it looks at the last byte of a name.
+_SPACE_BYTES = frozenset(b"\t\n\v\f\r \x85\xa0")
+
+
+class Step(NamedTuple):
+    """One place that says something about a variable.
+
+    ``layer`` is ``environment`` or ``env_file``; ``origin`` is ``file:line:column``; ``raw`` is the
+    text as it stands there. ``value`` is what it comes to, ``None`` for a name without a value that
+    nothing supplies. ``source`` says where a name without a value took it from. ``shadowed_by`` is
+    the origin of the winner, ``None`` for the winner itself. ``references`` are the variables that
+    the text asked for.
+    """
+
+    layer: str
+    origin: str
+    raw: str
+    value: str | None
+    source: str | None = None
+    shadowed_by: str | None = None
+    references: tuple[Reference, ...] = ()
+
+
+class Binding(NamedTuple):
+    """One variable of one container: its value, and its chain of steps, winner first."""
+
+    name: str
+    value: str | None
+    chain: tuple[Step, ...]
+
+
+def check_names(service: str, node: Mapping) -> None:
+    """Refuse a list item whose name ends in white space; Compose does so for every service."""
+    environment = node.entries.get("environment")
+    for item in environment.items if isinstance(environment, Sequence) else ():
+        name = (text_of(item) or "").partition("=")[0]
+        if name and name.encode("utf-8", "surrogatepass")[-1] in _SPACE_BYTES:
+            shown = name.rstrip() or ascii(name)
+            message = (
+                f"services.{service}.environment: environment variable {shown} is declared "
+                "with a trailing space"
+            )
+            raise ComposeError(message, kind="schema", origin=str(item.mark))
+
+
+def bindings_of(node: Mapping, variables: Variables, session: Session) -> dict[str, Binding]:
+    """The environment of one service.
+
+    Args:
+        node: the service, merged, with absolute env file paths.
+        variables: the project's own variables.
+        session: reads env files and collects notes.
+
+    Raises:
+        ComposeError: an env file is missing, cannot be read, or does not parse.
+    """
+    declared = {name: _resolved(name, entry, variables) for name, entry in _declared(node)}
+    known = {name: step.value for name, step in declared.items() if step.value is not None}
+    from_files: dict[str, list[Step]] = {}
+    files = _EnvFiles(variables, dict(known), session)
+    for path, entry in files.read(node.entries.get("env_file")):
+        origin = f"{path}:{entry.line}:{entry.column}"
+        source = "inherited" if entry.form == "bare" else None
+        step = Step("env_file", origin, entry.raw, entry.value, source, None, entry.references)
+        from_files.setdefault(entry.name, []).append(step)
+    bindings: dict[str, Binding] = {}
+    for name in (*declared, *(name for name in from_files if name not in declared)):
+        steps = from_files.get(name, [])[::-1]
+        if name in declared:
+            steps = [declared[name], *_shadowed(name, node), *steps]
+        winner, *losers = steps
+        chain = (winner, *(loser._replace(shadowed_by=winner.origin) for loser in losers))
+        bindings[name] = Binding(name, winner.value, chain)
+    return bindings
+
+
+def _declared(node: Mapping) -> Iterator[tuple[str, Scalar]]:
+    """Each name under ``environment`` with its scalar; the value is text, or null for none."""
+    environment = node.entries.get("environment")
+    if isinstance(environment, Mapping):
+        for name, value in environment.entries.items():
+            if isinstance(value, Scalar):
+                typed = None if value.value is None else render(value.value)
+                entry = value.replaced(typed)
+                entry.mark = environment.keys[name]
+                yield name, entry
+    elif isinstance(environment, Sequence):
+        for item in environment.items:
+            if isinstance(item, Scalar) and isinstance(item.value, str):
+                name, equals, text = item.value.partition("=")
+                yield name, item.replaced(text if equals else None)
+
+
+def _resolved(name: str, entry: Scalar, variables: Variables) -> Step:
+    value = entry.value if isinstance(entry.value, str) else None
+    source = entry.source
+    if value is None and name in variables.records:
+        record = variables.records[name]
+        value, source = record.value, record.source
+    told = None
+    if source is not None:
+        told = source.layer if source.origin is None else f"{source.layer} ({source.origin})"
+    return Step("environment", str(entry.mark), entry.raw, value, told, references=entry.references)
+
+
+def _shadowed(name: str, node: Mapping) -> list[Step]:
+    """What the winner under ``environment`` took the place of, latest first."""
+    environment = node.entries.get("environment")
+    scalar: Node | None = None
+    if isinstance(environment, Mapping):
+        scalar = environment.entries.get(name)
+    elif isinstance(environment, Sequence):
+        scalar = next(
+            (item for item in environment.items if _name_of(item) == name),
+            None,
+        )
+    steps: list[Step] = []
+    while isinstance(scalar, Scalar) and scalar.previous is not None:
+        scalar = scalar.previous
+        value = None if scalar.value is None else render(scalar.value)
+        if value is not None and isinstance(environment, Sequence):
+            _, equals, text = value.partition("=")
+            value = text if equals else None
+        steps.append(
+            Step("environment", str(scalar.mark), scalar.raw, value, references=scalar.references)
+        )
+    return steps
+
+
+def _name_of(item: Node) -> str | None:
+    text = text_of(item)
+    return None if text is None else text.partition("=")[0]
+
+
+class _EnvFiles:
+    """Reads a service's env files in order; ``$`` sees project, service, then earlier lines."""
+
+    def __init__(self, variables: Variables, declared: dict[str, str], session: Session) -> None:
+        self.variables = variables
+        self.declared = declared
+        self.known = dict(declared)
+        self.session = session
+
+    def read(self, node: Node | None) -> Iterator[tuple[str, EnvEntry]]:
+        """Each assignment that sets something, with the name of its file."""
+        for item in node.items if isinstance(node, Sequence) else ():
+            if not isinstance(item, Mapping):
+                continue
+            path = text_of(item.entries.get("path")) or ""
+            shown = self.session.display(path)
+            for entry in self.entries(item, path, shown):
+                if entry.value is not None:
+                    self.known[entry.name] = entry.value
+                    yield shown, entry
+
+    def entries(self, item: Mapping, path: str, shown: str) -> list[EnvEntry]:
+        if not _there(path):
+            required = item.entries.get("required")
+            if isinstance(required, Scalar) and required.value is False:
+                return []
+            message = f"env file not found: {shown or repr(shown)}: no such file or directory"
+            raise ComposeError(message, kind="missing-file", origin=str(item.mark))
+        data = self.session.read(path)
+        form = item.entries.get("format")
+        word = text_of(form) or ""
+        if word == "raw":
+            return parse_raw(data, path=shown, lookup=self.lookup)
+        if word not in ("", ".env"):
+            message = f'unsupported env_file format "{word}"'
+            raise ComposeError(message, kind="schema", origin=str((form or item).mark))
+        entries = parse_dotenv(
+            data,
+            path=shown,
+            lookup=self.lookup,
+            earlier=self.known,
+            eager=not self.session.newest,
+        )
+        note_entries(entries, shown, self.session)
+        return entries
+
+    def lookup(self, name: str) -> str | None:
+        value = self.variables.lookup(name)
+        return self.declared.get(name) if value is None else value
+
+
+def _there(path: str) -> bool:
+    """Whether Compose takes a path for there: only a plain "no such file" counts as missing."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return True

@@ -1,0 +1,106 @@
+"""What one reading of a project shares: files read once, their names, bounds, notes, the version.
+
+A file is read at most once and its bare YAML graph is kept; nothing outside the files that the
+project names is touched. Every failure to read is one ``ComposeError`` that names the file.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from relayconf.compose.decode import Document, decode
+from relayconf.compose.document import RawNode, read_documents
+from relayconf.compose.errors import ComposeError
+from relayconf.compose.interpolate import Reference
+
+#: The versions whose differences this reader knows.
+VERSIONS = ("newest", "2.40")
+#: A larger file is refused: no env or compose file of a person's making comes near it.
+MAX_BYTES = 16 * 1024 * 1024
+#: More files in one project are refused; an include may repeat, so a cycle is not the only risk.
+MAX_FILES = 10_000
+
+
+class Note(NamedTuple):
+    """Something Compose warns of, or should: a stable code, the name it is about, and where."""
+
+    code: str
+    name: str
+    message: str
+    origin: str | None
+
+
+class Session:
+    """The shared state of one reading. ``directory`` is the working directory, absolute."""
+
+    def __init__(self, directory: str, *, version: str = "newest") -> None:
+        if version not in VERSIONS:
+            known = ", ".join(VERSIONS)
+            raise ComposeError(f"unknown Compose version {version!r}; known: {known}", kind="limit")
+        self.directory = directory
+        self.newest = version == "newest"
+        self._notes: dict[Note, None] = {}
+        self._bytes: dict[str, bytes] = {}
+        self._graphs: dict[str, list[RawNode]] = {}
+        self._opened = 0
+
+    def display(self, path: str) -> str:
+        """How messages name a file: relative to the working directory where it is inside."""
+        if not os.path.isabs(path):
+            return path
+        relative = os.path.relpath(path, self.directory)
+        return path if relative.startswith("..") else relative
+
+    def absolute(self, path: str) -> str:
+        """A path as a command line means it: relative to the working directory."""
+        return os.path.normpath(os.path.join(self.directory, path))
+
+    def read(self, path: str) -> bytes:
+        """The content of a file.
+
+        Raises:
+            ComposeError: it is not there, is a directory, is too large, or cannot be read.
+        """
+        self._opened += 1
+        if self._opened > MAX_FILES:
+            raise ComposeError(f"more than {MAX_FILES} files in one project", kind="limit")
+        if path in self._bytes:
+            return self._bytes[path]
+        shown = self.display(path)
+        try:
+            with open(path, "rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            reason = "no such file or directory"
+            raise ComposeError(f"open {shown}: {reason}", kind="missing-file") from None
+        except IsADirectoryError:
+            raise ComposeError(f"read {shown}: is a directory", kind="missing-file") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ComposeError(f"open {shown}: {reason.lower()}", kind="unreadable") from None
+        if len(data) > MAX_BYTES:
+            raise ComposeError(f"{shown} is larger than {MAX_BYTES} bytes", kind="limit")
+        self._bytes[path] = data
+        return data
+
+    def documents(self, path: str) -> list[Document]:
+        """The typed documents of a YAML file, fresh each time, since they will be changed."""
+        if path not in self._graphs:
+            self._graphs[path] = read_documents(self.read(path), self.display(path))
+        return [decode(root, newest=self.newest) for root in self._graphs[path]]
+
+    def note(self, code: str, name: str, message: str, origin: str | None) -> None:
+        """Remember a note once, however often its place is read."""
+        self._notes[Note(code, name, message, origin)] = None
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The notes so far, each once, in the order they came up."""
+        return tuple(self._notes)
+
+    def note_unset(self, references: tuple[Reference, ...], origin: str) -> None:
+        """Remember each variable that became nothing because no layer has it."""
+        for name in dict.fromkeys(ref.name for ref in references if ref.blank):
+            text = f"the {name} variable is not set and becomes a blank string"
+            self.note("unset", name, text, origin)
