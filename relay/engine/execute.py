@@ -65,13 +65,18 @@ class Engine:
         self.open.add(execution)
         execution.begin()
 
+    @property
+    def left_behind(self) -> int:
+        """How many tools go on although their call was answered for them."""
+        return len(self.lingering) + self.threads.left_behind
+
     def refuse_if_swamped(self) -> None:
         """Start nothing more while too many tools go on past their deadlines.
 
         Raises:
             Failure: so it is.
         """
-        if len(self.lingering) + self.threads.left_behind >= _MOST_LINGERING:
+        if self.left_behind >= _MOST_LINGERING:
             raise Failure("busy", "too many tools run past their deadlines; try again later")
 
     async def drain(self, patience: float) -> None:

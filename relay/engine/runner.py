@@ -31,6 +31,7 @@ from relay.tools.registry import Registry, Tool
 from relayconf.classes import text_of
 from relayconf.layers import Entry, Layer, Sources
 from relayconf.live import Live, Snapshot, load
+from relayconf.process import read_process
 from relayconf.resolve import resolve
 from relayconf.settings import contract_of
 
@@ -90,6 +91,11 @@ class Runner:
     def id(self) -> str:
         """The name under which it claims; empty before its start."""
         return self._shared.locks.runner if self._shared is not None else ""
+
+    @property
+    def left_behind(self) -> int:
+        """How many tools go on although they were given up, and cannot be ended."""
+        return self._loop.engine.left_behind if self._loop is not None else 0
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -222,7 +228,8 @@ def _registry(
 
 def _live(given: Live[RelaySettings] | RelaySettings | None) -> Live[RelaySettings]:
     if given is None:
-        return load(RelaySettings, Sources(os.environ))
+        process = read_process(os.environ)
+        return load(RelaySettings, process.sources, strict=process.strict)
     if isinstance(given, Live):
         return given
     return _held_still(given)

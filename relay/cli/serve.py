@@ -1,0 +1,146 @@
+"""``relay serve``: a runner as a program, until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import resource
+import signal
+import sys
+
+from relay.cli import logs
+from relay.engine.runner import NothingToServe, Runner
+from relay.engine.telemetry import log
+from relay.settings import RelaySettings
+from relayconf.live import Live, load
+from relayconf.process import read_process
+
+EX_OK = 0
+EX_FAILED = 1
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "serve",
+        help="run the tools that a session's writers ask for",
+        description="Serve one session directory until SIGTERM or SIGINT, then let what is in "
+        "flight finish (RELAY_DRAIN_TIMEOUT_MS) and exit 0. The log goes to stderr.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--dir", metavar="DIR", help="the session directory; made where missing (RELAY_DIR)"
+    )
+    parser.add_argument(
+        "--tools", metavar="FILE", help="the tools to offer, as TOML (RELAY_TOOLS_FILE)"
+    )
+    parser.add_argument(
+        "--env-file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="an env file; may be repeated, later ones win (RELAYCONF_ENV_FILE)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a value above the environment; may be repeated",
+    )
+    parser.add_argument(
+        "--deployment", metavar="NAME", help="which deployment this is (RELAYCONF_DEPLOYMENT)"
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse (exit 78) where a value would not be used as written (RELAYCONF_STRICT)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve, and return the exit code.
+
+    Raises:
+        RelayError, RelayconfError: it cannot be started.
+    """
+    logs.log_to(sys.stderr.fileno())
+    live = _settings(arguments)
+    logs.apply(live.current)
+    live.subscribe(lambda _old, new: logs.apply(new.settings))
+    runner = Runner(settings=live)
+    _raise_file_limit()
+    loop = asyncio.new_event_loop()
+    try:
+        code = loop.run_until_complete(_serve(runner))
+    finally:
+        if not runner.left_behind:
+            loop.close()
+    if runner.left_behind:
+        # Something hangs that cannot be ended; waiting for it would hold up the exit.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _settings(arguments: argparse.Namespace) -> Live[RelaySettings]:
+    options = list(arguments.set)
+    if arguments.dir is not None:
+        options.append(f"RELAY_DIR={arguments.dir}")
+    if arguments.tools is not None:
+        options.append(f"RELAY_TOOLS_FILE={arguments.tools}")
+    process = read_process(
+        os.environ,
+        env_files=arguments.env_file,
+        options=options,
+        deployment=arguments.deployment,
+        strict=arguments.strict,
+    )
+    live = load(RelaySettings, process.sources, strict=process.strict)
+    settings = live.current
+    if settings.backend != "local":
+        raise NothingToServe(f"RELAY_BACKEND is {settings.backend}; this version has only local")
+    if settings.root is not None and settings.dir is None:
+        raise NothingToServe("RELAY_ROOT is set; this version serves one directory: set RELAY_DIR")
+    if settings.metrics_addr is not None:
+        log.warning("RELAY_METRICS_ADDR is set; this version serves no metrics")
+    return live
+
+
+async def _serve(runner: Runner) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            # Asked for the second time: at once. The next runner answers for this one.
+            os._exit(EX_FAILED)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    await runner.start()
+    ended = asyncio.ensure_future(runner.wait())
+    told = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([ended, told], return_when=asyncio.FIRST_COMPLETED)
+    failure = ended.exception() if ended.done() else None
+    if failure is not None:
+        log.error("the runner failed", exc_info=failure)
+    told.cancel()
+    await runner.stop()
+    if not ended.done():
+        await asyncio.wait([ended])
+    return EX_FAILED if failure is not None else EX_OK
+
+
+def _raise_file_limit() -> None:
+    """Allow as many open files as the hard limit does: each session holds a descriptor."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError) as error:
+            log.debug("the limit of open files stays %d: %s", soft, error)
