@@ -12,18 +12,24 @@ from pathlib import Path
 
 import httpx
 
+from relay import ToolError
+
 ORDER = re.compile(r"[A-Z0-9]{4,20}")
 
 
 async def order_status(order: str) -> str:
     """Say where an order is, by its number (4 to 20 capital letters and digits)."""
     if not ORDER.fullmatch(order):
-        raise ValueError("order: 4 to 20 capital letters and digits")
+        raise ToolError("order: 4 to 20 capital letters and digits")
+    headers = {"Authorization": f"Bearer {_token()}"}
     async with httpx.AsyncClient(base_url=os.environ["UPSTREAM_URL"], timeout=10) as upstream:
-        answer = await upstream.get(
-            f"/orders/{order}", headers={"Authorization": f"Bearer {_token()}"}
-        )
-    answer.raise_for_status()
+        try:
+            answer = await upstream.get(f"/orders/{order}", headers=headers)
+        except httpx.TransportError as error:
+            # The sandbox learns that, and not where the service is.
+            raise ToolError("the order service cannot be reached") from error
+    if answer.is_error:
+        raise ToolError(f"the order service answered {answer.status_code}")
     return answer.text
 
 
