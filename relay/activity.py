@@ -213,7 +213,8 @@ class DirectoryWatch(TimerOnly):
                 self._say_dropped()
                 self._hint(LOOK_EVERYWHERE)
             elif key in self._users:
-                self._hint((key, "" if mask & inotify.GONE else os.fsdecode(name)))
+                gone = mask & inotify.GONE
+                self._hint((key, "" if gone else name.decode("utf-8", "surrogateescape")))
                 if mask & inotify.IN_IGNORED:
                     self._forget(key)
 

@@ -37,6 +37,9 @@ _FIRST_GLANCE = 0.00025
 _LONGEST_GLANCE = 0.002
 
 
+NEW, ASKED, ANSWERED, WITHDRAWN, TAKEN = "new", "asked", "answered", "withdrawn", "taken"
+
+
 class Question(NamedTuple):
     """What is asked: the tool, its arguments, the caller's own id, and the seconds it has."""
 
@@ -47,10 +50,11 @@ class Question(NamedTuple):
 
 
 class Exchange:
-    """One call. ``withdrawn`` tells, once it has ended without an answer, what became of it.
+    """One call. ``state`` is how far it has come, and stays true when it is interrupted.
 
-    ``withdrawn`` is ``None`` while nothing was withdrawn, ``True`` where the request was taken
-    back before any runner had it (it does not run), ``False`` where one had it (it may run).
+    ``NEW``: nothing was published. ``ASKED``: the request is out. ``ANSWERED``: its response was
+    taken. ``WITHDRAWN``: it was taken back before any runner had it, and does not run. ``TAKEN``:
+    it could not be taken back, since a runner has it; it may run.
     """
 
     def __init__(
@@ -63,7 +67,7 @@ class Exchange:
         random: RandomBytes,
         watch_after: float = 0.0,
     ) -> None:
-        self.withdrawn: Optional[bool] = None
+        self.state = NEW
         self._question = question
         self._directory = directory
         self._source = options
@@ -75,8 +79,7 @@ class Exchange:
         timeout = self._options.timeout if question.timeout is None else question.timeout
         self._timeout = timeout
         self._deadline = clock() + timeout
-        self._request = self._name = ""
-        self._pending = False
+        self._call_id = self._request = self._name = ""
 
     def steps(self) -> Generator[Pause, bool, str]:
         """Yield what to wait for, take whether there may be something to see, return the text.
@@ -87,6 +90,9 @@ class Exchange:
         refusals = 0
         try:
             while True:
+                self._name_it()
+                if not self._watch_after:
+                    yield self._pause(0.0)
                 self._publish()
                 response = yield from self._response()
                 if response.ok or response.code != "not_executed":
@@ -98,22 +104,25 @@ class Exchange:
                 if self._clock() >= self._deadline:
                     return self._settle(response)
         finally:
-            if self._pending:
+            if self.state == ASKED:
                 self._withdraw()
+
+    def _name_it(self) -> None:
+        """Choose the next request's id, before anybody listens for its response."""
+        own_id = self._question.call_id
+        id_ = new_id(self._question.tool if own_id is None else own_id, random=self._random)
+        self._call_id = id_ if own_id is None else own_id
+        self._request, self._name = id_ + REQUEST_SUFFIX, id_ + RESPONSE_SUFFIX
 
     def _publish(self) -> None:
         question, held = self._question, self._held
-        own_id = question.call_id
-        id_ = new_id(question.tool if own_id is None else own_id, random=self._random)
         left = max(round((self._deadline - self._clock()) * 1000), 1)
-        call_id = id_ if own_id is None else own_id
-        data = encode_request(Request(question.tool, call_id, question.args, left))
-        self._request, self._name = id_ + REQUEST_SUFFIX, id_ + RESPONSE_SUFFIX
-        self._pending = True
+        data = encode_request(Request(question.tool, self._call_id, question.args, left))
+        self.state = ASKED
         try:
             publish(held.fd, self._request, data, mode=held.mode)
         except OSError as error:
-            self._pending = False
+            self.state = NEW
             if not held.is_at_its_path():
                 raise NoDirectory(f"the session directory {held.path!a} is gone") from None
             text = f"the request cannot be written in {held.path!a}: {error.strerror}"
@@ -121,22 +130,20 @@ class Exchange:
 
     def _response(self) -> Generator[Pause, bool, Response]:
         """Wait for the response, on events with the poll underneath, until the deadline."""
-        response = yield from self._glance()
+        response = (yield from self._glance()) or self._look()
         interval, idle = self._options.poll, 0
         while response is None:
-            response = self._look()
-            if response is not None:
-                break
             left = self._deadline - self._clock()
             if left <= 0:
                 return self._give_up()
-            if self._refresh():
-                interval, idle = self._options.poll, 0
             woken = yield self._pause(min(interval, LONGEST_WAIT, left))
             if not woken:
                 idle += 1
                 if idle >= self._options.idle_grow_after:
                     interval = min(interval * 2, self._options.poll_max)
+            response = self._look()
+            if response is None and self._refresh():
+                interval, idle = self._options.poll, 0
         return response
 
     def _glance(self) -> Generator[Pause, bool, Optional[Response]]:
@@ -164,11 +171,11 @@ class Exchange:
         try:
             data = self._held.read(self._name, self._options.max_response)
         except RelayError:
-            self._pending = False
+            self.state = ANSWERED
             raise
         if data is None:
             return None
-        self._pending = False
+        self.state = ANSWERED
         return decode_response(data)
 
     def _refresh(self) -> bool:
@@ -190,6 +197,7 @@ class Exchange:
         still_there = discard(self._held.fd, self._request)
         self._held = held
         if still_there:
+            self._name_it()
             self._publish()
 
     def _give_up(self) -> Response:
@@ -206,9 +214,9 @@ class Exchange:
 
     def _withdraw(self) -> bool:
         """Take the request back; tell whether it was still there."""
-        self._pending = False
-        self.withdrawn = discard(self._held.fd, self._request)
-        return self.withdrawn
+        there = discard(self._held.fd, self._request)
+        self.state = WITHDRAWN if there else TAKEN
+        return there
 
     def _settle(self, response: Response) -> str:
         tool = self._question.tool

@@ -6,18 +6,22 @@ one, because a program that runs ``asyncio.run`` a thousand times must not use a
 
 from __future__ import annotations
 
-import asyncio
 import os
 from threading import Lock
-from typing import Dict
+from typing import TYPE_CHECKING, Dict
 
 from relay.client.exchange import Exchange
 from relay.client.wakes import NEW, TIMER, Pause, Waiter, Wakes
 
+if TYPE_CHECKING:
+    import asyncio
+
 
 async def drive(exchange: Exchange) -> str:
     """Carry out a call in the running loop; a cancelled one withdraws its request."""
-    wakes = loop_wakes(asyncio.get_running_loop())
+    from asyncio import get_running_loop  # noqa: PLC0415 - whoever awaits has loaded it
+
+    wakes = loop_wakes(get_running_loop())
     waiter = Waiter()
     steps = exchange.steps()
     try:
@@ -45,8 +49,12 @@ class LoopWakes(Wakes):
         if found == NEW:
             self._follow_descriptor()
             return True
+        if pause.seconds <= 0:
+            return True
         if found == TIMER:
-            await asyncio.sleep(pause.seconds)
+            from asyncio import sleep  # noqa: PLC0415 - whoever awaits has loaded it
+
+            await sleep(pause.seconds)
             return False
         if waiter.woken:
             waiter.woken = False

@@ -94,7 +94,7 @@ class OptionsSource:
         now = _stamp(held)
         if options is None or now != stamp:
             # RACE: one that is published after this stamp has another, and is read next time.
-            options = decide(told(held) if now else NOTHING_TOLD, self._own)
+            options = decide((told(held) if now else None) or NOTHING_TOLD, self._own)
             self._read = (now, options)
         return options
 
@@ -104,29 +104,29 @@ def own_texts(environ: Mapping[str, str]) -> Own:
     return tuple(map(environ.get, ENVIRONMENT_NAMES))
 
 
-def told(held: Held) -> Told:
-    """Read relay.json. What cannot be understood is as if it were not there, and logged once."""
+def told(held: Held) -> Optional[Told]:
+    """Read relay.json; ``None`` where there is none, or (logged once) one that cannot be used."""
     try:
         fd = os.open(RELAY_JSON, _OPEN, dir_fd=held.fd)
     except OSError:
-        return NOTHING_TOLD
+        return None
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return NOTHING_TOLD
+            return None
         data = os.read(fd, MAX_RELAY_JSON + 1)
     finally:
         os.close(fd)
     if len(data) > MAX_RELAY_JSON:
         _warn_once(f"{held.path!a}: relay.json is larger than {MAX_RELAY_JSON} bytes; not used")
-        return NOTHING_TOLD
+        return None
     try:
         body = strictjson.load(data)
     except strictjson.Fault as fault:
         _warn_once(f"{held.path!a}: relay.json cannot be understood and is not used: {fault}")
-        return NOTHING_TOLD
+        return None
     if not isinstance(body, dict) or body.get("protocol") != PROTOCOL:
         _warn_once(f"{held.path!a}: relay.json speaks another protocol; it is not used")
-        return NOTHING_TOLD
+        return None
     return Told(_settings(body.get("settings")), _tools(body.get("tools")))
 
 

@@ -21,7 +21,8 @@ from relay.protocol import RELAY_JSON
 class Pause(NamedTuple):
     """What a call asks for between two looks: up to ``seconds``, or until ``name`` may be there.
 
-    Where ``watch`` is false, only the time counts and nothing is watched.
+    No seconds at all: only listen from now on. Where ``watch`` is false, only the time counts and
+    nothing is watched.
     """
 
     seconds: float
@@ -155,12 +156,13 @@ class ThreadWakes(Wakes):
     def wait(self, waiter: Waiter, pause: Pause) -> bool:
         """Wait as ``pause`` says; tell whether there may be something to see."""
         found = self.attend(waiter, pause)
+        if pause.seconds <= 0 or found == NEW:
+            return True
         if found == TIMER:
             sleep(pause.seconds)
-        elif found == LISTENING:
+        else:
             self._wait(waiter, monotonic() + pause.seconds)
-        woken = waiter.woken or found == NEW
-        waiter.woken = False
+        woken, waiter.woken = waiter.woken, False
         return woken
 
     def _wait(self, waiter: Waiter, deadline: float) -> None:

@@ -136,8 +136,10 @@ class Writer:
         """
         return self._source.current(self._directory.current())
 
-    def told(self) -> Told:
+    def told(self) -> Optional[Told]:
         """Return what relay.json says now: the runner's settings for a writer, and its tools.
+
+        ``None`` where no runner has published one that can be used.
 
         Raises:
             NoDirectory: the directory is gone.
