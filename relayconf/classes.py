@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from relayconf import declare
-from relayconf.contract import from_document, literal
+from relayconf.contract import from_document, literal, whole_prefix
 from relayconf.document import to_document
 from relayconf.errors import ContractError, DeclarationError
 from relayconf.setting import Contract, Flag, Rule, Setting, Value
@@ -69,7 +69,7 @@ def build_contract(
             raise DeclarationError(f"{place}: {setting.name} is declared twice")
         settings[setting.name] = setting
         names[field] = setting.name
-    contract = Contract(target, prefix, settings, tuple(rules))
+    contract = Contract(target, whole_prefix(prefix, settings), settings, tuple(rules))
     try:
         # One set of checks for both spellings: what a class says must be readable as a contract.
         from_document(to_document(contract), origin=where)

@@ -8,36 +8,35 @@ cannot surprise anybody later. Ground floor.
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union, cast
+from typing import Any, Dict, Iterable, List, Mapping, Optional, cast
 
-from relayconf.errors import ContractError
-from relayconf.setting import (
-    FLAG_KINDS,
-    ORDERED_TYPES,
-    TYPES,
-    Contract,
-    Flag,
-    Rule,
-    Setting,
-    Value,
-)
-from relayconf.values import Invalid, clamp, parse
+from relayconf.errors import ContractError, SourceError
+from relayconf.jsontext import NotJson, locate, parse
+from relayconf.layers import read_bytes
+from relayconf.literal import literal
+from relayconf.place import Place, Source
+from relayconf.properties import name, read_setting, word
+from relayconf.rules import Number, broken
+from relayconf.setting import ORDERED_TYPES, Contract, Rule, Setting
+from relayconf.values.spelling import ascii_lower
+
+__all__ = [
+    "VERSION",
+    "fingerprint",
+    "from_document",
+    "installed_path",
+    "literal",
+    "load",
+    "load_installed",
+    "read",
+    "whole_prefix",
+]
 
 #: The version of the ``x-relayconf`` keyword that this module reads.
 VERSION = 1
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_DATE = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])\Z")
-_SCHEMA_TYPES = {
-    "integer": "integer",
-    "number": "number",
-    "boolean": "boolean",
-    "array": "list",
-    "string": "string",
-}
+_KEYS = ("version", "target", "prefix", "rules")
 
 
 def installed_path(target: str) -> Optional[str]:
@@ -45,7 +44,7 @@ def installed_path(target: str) -> Optional[str]:
 
     A wheel carries the contracts inside the package; a checkout has them beside it.
     """
-    if not _NAME.match(target):
+    if not target or os.path.basename(target) != target or target.startswith("."):
         return None
     package = os.path.dirname(os.path.abspath(__file__))
     for folder in (os.path.join(package, "schema"), os.path.join(package, os.pardir, "schema")):
@@ -72,10 +71,9 @@ def load(path: str) -> Contract:
         ContractError: it cannot be read, is not JSON, or is not a contract.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise ContractError(f"{path}: cannot read the contract: {error.strerror}") from None
+        data = read_bytes(path)
+    except SourceError as error:
+        raise ContractError(str(error)) from None
     return read(data, origin=path)
 
 
@@ -83,15 +81,14 @@ def read(data: bytes, *, origin: str) -> Contract:
     """Read a JSON contract from its bytes; ``origin`` names them in errors.
 
     Raises:
-        ContractError: not UTF-8 JSON, a repeated key, or not a contract.
+        ContractError: not UTF-8 JSON, a repeated key, or not a contract; with line and column.
     """
     try:
-        document = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_no_repeats)
-    except UnicodeDecodeError as error:
-        raise ContractError(f"{origin}: not UTF-8 at byte {error.start}") from None
-    except (ValueError, RecursionError) as error:
-        raise ContractError(f"{origin}: not a JSON document: {error}") from None
-    return from_document(document, origin=origin)
+        document, text = parse(data)
+    except NotJson as error:
+        at = "" if error.position is None else ":{}:{}".format(*error.position)
+        raise ContractError(f"{origin}{at}: not a JSON document: {error}") from None
+    return from_place(Place(document, Source(origin, lambda path: locate(text, path))))
 
 
 def from_document(document: Any, *, origin: str) -> Contract:
@@ -100,20 +97,46 @@ def from_document(document: Any, *, origin: str) -> Contract:
     Raises:
         ContractError: the first thing in it that cannot be right, with its place.
     """
-    reader = _Reader(origin)
-    root = reader.mapping(document, "the document")
-    head = reader.mapping(root.get("x-relayconf"), "x-relayconf")
-    if head.get("version") != VERSION:
-        raise reader.error("x-relayconf.version", f"must be {VERSION}")
-    target = reader.name(head.get("target"), "x-relayconf.target")
-    prefix = reader.text(head.get("prefix", ""), "x-relayconf.prefix")
-    properties = reader.mapping(root.get("properties"), "properties")
-    settings = {name: reader.setting(name, body) for name, body in properties.items()}
-    reader.no_shared_names(settings)
-    rules = head.get("rules", [])
-    if not isinstance(rules, list):
-        raise reader.error("x-relayconf.rules", "must be an array")
-    return Contract(target, prefix, settings, tuple(reader.rule(r, settings) for r in rules))
+    return from_place(Place(document, Source(origin)))
+
+
+def from_place(root: Place) -> Contract:
+    """Read a contract from the root of a document.
+
+    Raises:
+        ContractError: the first thing in it that cannot be right, with its place.
+    """
+    if not isinstance(root.value, dict):
+        raise root.error("must be an object: the JSON Schema of a settings file")
+    head = root["x-relayconf"]
+    if head.absent:
+        raise head.error('is missing; add {"version": 1, "target": "NAME", "prefix": "NAME_"}')
+    head.known_keys(_KEYS, {"name": "target", "service": "target"})
+    version = head["version"]
+    if isinstance(version.value, bool) or version.value != VERSION:
+        raise version.error(f"must be {VERSION}")
+    target = word(head["target"])
+    prefix = head["prefix"].optional_text() or ""
+    if prefix:
+        name(head["prefix"], prefix)
+    properties = root["properties"]
+    if properties.absent:
+        raise properties.error("is missing; it holds one property for each setting")
+    settings = {key: read_setting(properties[key]) for key in properties.mapping()}
+    _no_shared_names(properties, settings)
+    rules = tuple(_rule(item, settings) for item in head["rules"].items())
+    return Contract(target, whole_prefix(prefix, settings), settings, rules)
+
+
+def whole_prefix(prefix: str, names: Iterable[str]) -> str:
+    """Return a prefix with the ``_`` that was meant: ``API`` is ``API_`` where the names say so.
+
+    It stays as it is where a name goes on without one, as ``PGHOST`` and ``PGPORT`` do.
+    """
+    if not prefix or prefix.endswith("_"):
+        return prefix
+    goes_on = [n for n in names if n.startswith(prefix) and not n.startswith(f"{prefix}_")]
+    return prefix if goes_on else f"{prefix}_"
 
 
 def fingerprint(contract: Contract) -> str:
@@ -127,207 +150,38 @@ def fingerprint(contract: Contract) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _no_repeats(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        seen = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(f"the key {key!r} stands twice in one object")
-            seen.add(key)
-    return document
+def _no_shared_names(place: Place, settings: Mapping[str, Setting]) -> None:
+    spelled: Dict[str, str] = {}
+    for known in settings:
+        other = spelled.setdefault(ascii_lower(known), known)
+        if other != known:
+            raise place[known].error(f"differs from {other} in nothing but case")
+    taken = set(settings)
+    for setting in settings.values():
+        for old in setting.legacy:
+            if old in taken:
+                raise place[setting.name].error(f"{old} already names a setting")
+            taken.add(old)
 
 
-class _Reader:
-    """Reads the parts of one document; every error names the document and the place in it."""
-
-    def __init__(self, origin: str) -> None:
-        self.origin = origin
-
-    def error(self, place: str, message: str) -> ContractError:
-        return ContractError(f"{self.origin}: {place}: {message}")
-
-    def mapping(self, value: Any, place: str) -> Mapping[str, Any]:
-        if not isinstance(value, dict):
-            raise self.error(place, "must be an object")
-        return cast(Mapping[str, Any], value)
-
-    def text(self, value: Any, place: str) -> str:
-        if not isinstance(value, str):
-            raise self.error(place, "must be a string")
-        return value
-
-    def name(self, value: Any, place: str) -> str:
-        text = self.text(value, place)
-        if not _NAME.match(text):
-            raise self.error(place, f"{text!r} is not a name (letters, digits and '_')")
-        return text
-
-    def texts(self, value: Any, place: str) -> Tuple[str, ...]:
-        if not isinstance(value, list):
-            raise self.error(place, "must be an array of strings")
-        return tuple(self.text(item, place) for item in value)
-
-    def optional(self, body: Mapping[str, Any], key: str, place: str) -> Optional[str]:
-        value = body.get(key)
-        return None if value is None else self.text(value, f"{place}.{key}")
-
-    def setting(self, name: str, body: Any) -> Setting:
-        place = f"properties.{self.name(name, 'properties')}"
-        schema = self.mapping(body, place)
-        extra = self.mapping(schema.get("x-relayconf", {}), f"{place}.x-relayconf")
-        place = f"{place}.x-relayconf"
-        setting = Setting(
-            name=name,
-            type=self.type(schema, extra, place),
-            doc=self.text(schema.get("description", ""), f"{place}.description"),
-            description=self.text(extra.get("description", ""), f"{place}.description"),
-            reject=extra.get("reject", False) is True,
-            allow_blank=extra.get("allow_blank", False) is True,
-            live=extra.get("live", False) is True,
-            legacy=self.texts(extra.get("legacy", []), f"{place}.legacy"),
-            groups=self.texts(extra.get("groups", []), f"{place}.groups"),
-            owner=self.optional(extra, "owner", place),
-            since=self.optional(extra, "since", place),
-            example=self.optional(extra, "example", place),
-            items=extra.get("items", "string"),
-            unit=extra.get("unit"),
-        )
-        setting = self.grammar(setting, schema, extra, place)
-        setting = self.range(setting, schema, extra, place)
-        if "flag" in extra:
-            setting = setting._replace(flag=self.flag(setting, extra["flag"], f"{place}.flag"))
-        return setting._replace(default=self.default(setting, schema))
-
-    def type(self, schema: Mapping[str, Any], extra: Mapping[str, Any], place: str) -> str:
-        """The declared type; where only the schema speaks, what it means."""
-        kind = extra.get("type")
-        if kind is None:
-            named = schema.get("type")
-            kind = "enum" if "enum" in schema else _SCHEMA_TYPES.get(str(named), named)
-            if kind == "string" and schema.get("format") == "uri":
-                kind = "url"
-            if kind == "string" and schema.get("writeOnly") is True:
-                kind = "secret"
-        if kind not in TYPES:
-            raise self.error(f"{place}.type", f"{kind!r} is none of {', '.join(TYPES)}")
-        return cast(str, kind)
-
-    def grammar(
-        self, setting: Setting, schema: Mapping[str, Any], extra: Mapping[str, Any], place: str
-    ) -> Setting:
-        """Fill in what the type's grammar needs beside its name."""
-        if setting.type == "duration":
-            unit = setting.unit or "ms"
-            if unit not in ("h", "m", "s", "ms"):
-                raise self.error(f"{place}.unit", f"{unit!r} is none of h, m, s, ms")
-            setting = setting._replace(unit=unit)
-        if setting.type == "enum" or setting.items == "enum":
-            choices = self.texts(extra.get("choices", schema.get("enum")), f"{place}.choices")
-            if not choices or len({c.lower() for c in choices}) != len(choices):
-                raise self.error(f"{place}.choices", "must be distinct in any case, at least one")
-            setting = setting._replace(choices=choices)
-        if setting.items not in TYPES or setting.items in ("list", "secret"):
-            raise self.error(f"{place}.items", f"{setting.items!r} cannot be the type of an item")
-        return setting
-
-    def range(
-        self, setting: Setting, schema: Mapping[str, Any], extra: Mapping[str, Any], place: str
-    ) -> Setting:
-        bounds: List[Optional[Union[int, float]]] = []
-        for key, standard in (("min", "minimum"), ("max", "maximum")):
-            bound = extra.get(key, schema.get(standard))
-            if bound is not None and setting.type not in ORDERED_TYPES:
-                raise self.error(f"{place}.{key}", f"a {setting.type} has no range")
-            value = None if bound is None else self.value(setting, bound, f"{place}.{key}")
-            bounds.append(cast("Optional[Union[int, float]]", value))
-        low, high = bounds
-        if low is not None and high is not None and low > high:
-            raise self.error(f"{place}.min", "is above max")
-        setting = setting._replace(minimum=low, maximum=high)
-        return setting._replace(jitter=self.jitter(setting, extra, place))
-
-    def jitter(
-        self, setting: Setting, extra: Mapping[str, Any], place: str
-    ) -> Optional[Tuple[float, float]]:
-        pair = extra.get("jitter")
-        if pair is None:
-            return None
-        numbers = isinstance(pair, list) and len(pair) == 2
-        if not numbers or not all(isinstance(n, (int, float)) and n >= -1 for n in pair):
-            raise self.error(f"{place}.jitter", "must be two fractions, each at least -1")
-        if setting.type not in ORDERED_TYPES or pair[0] > pair[1]:
-            raise self.error(f"{place}.jitter", "must be low to high, on a setting with an order")
-        return (float(pair[0]), float(pair[1]))
-
-    def flag(self, setting: Setting, body: Any, place: str) -> Flag:
-        flag = self.mapping(body, place)
-        if setting.type not in ("boolean", "rollout", "enum"):
-            raise self.error(place, "a flag is a boolean, a rollout or an enum")
-        if flag.get("kind") not in FLAG_KINDS:
-            raise self.error(f"{place}.kind", f"must be one of {', '.join(FLAG_KINDS)}")
-        expires, why = self.optional(flag, "expires", place), self.optional(flag, "why", place)
-        if expires is None and not why:
-            raise self.error(f"{place}.expires", "needs a date, or a reason in 'why'")
-        if expires is not None and not _DATE.match(expires):
-            raise self.error(f"{place}.expires", f"{expires!r} is not a date like 2027-03-01")
-        owner = self.text(flag.get("owner"), f"{place}.owner")
-        if not owner:
-            raise self.error(f"{place}.owner", "must name somebody")
-        kill = self.value(setting, flag.get("kill"), f"{place}.kill")
-        breaker = flag.get("breaker")
-        if breaker is not None:
-            breaker = self.mapping(breaker, f"{place}.breaker")
-        return Flag(flag["kind"], kill, owner, expires, why, breaker)
-
-    def default(self, setting: Setting, schema: Mapping[str, Any]) -> Optional[Value]:
-        place = f"properties.{setting.name}.default"
-        default = schema.get("default")
-        if default is None:
-            return None
-        if setting.secret:
-            raise self.error(place, "a secret cannot have a default")
-        value = self.value(setting, default, place)
-        if clamp(setting, value)[1] is not None:
-            raise self.error(place, "is out of range")
-        return value
-
-    def value(self, setting: Setting, value: Any, place: str) -> Value:
-        """Read a JSON value by the setting's own grammar, as a settings file would be."""
-        outcome = parse(setting, literal(value))
-        if isinstance(outcome, Invalid):
-            raise self.error(place, f"is not a {setting.type}: {outcome.reason}")
-        return outcome.value
-
-    def rule(self, body: Any, settings: Mapping[str, Setting]) -> Rule:
-        place = "x-relayconf.rules"
-        rule = self.mapping(body, place)
-        keys = ("low", "high", "moves")
-        low, high, moves = (self.text(rule.get(key), f"{place}.{key}") for key in keys)
-        for name in (low, high):
-            if name not in settings or settings[name].type not in ORDERED_TYPES:
-                raise self.error(place, f"{name!r} is not a declared setting with an order")
-        if settings[low].type != settings[high].type or low == high:
-            raise self.error(place, f"{low} and {high} cannot be compared")
-        if moves not in (low, high):
-            raise self.error(f"{place}.moves", f"must be {low} or {high}")
-        return Rule(low, high, rule.get("strict", False) is True, moves)
-
-    def no_shared_names(self, settings: Mapping[str, Setting]) -> None:
-        taken = set(settings)
-        for setting in settings.values():
-            for old in setting.legacy:
-                if old in taken:
-                    raise self.error(f"properties.{setting.name}", f"{old} already names a setting")
-                taken.add(old)
+def _rule(place: Place, settings: Mapping[str, Setting]) -> Rule:
+    if not isinstance(place.value, dict):
+        raise place.error("must be an object with low, high and moves")
+    place.known_keys(Rule._fields, {})
+    low, high, moves = (_side(place[key], settings) for key in ("low", "high", "moves"))
+    if settings[low].type != settings[high].type or low == high:
+        raise place.error(f"{low} and {high} cannot be compared")
+    if moves not in (low, high):
+        raise place["moves"].error(f"must be {low} or {high}")
+    rule = Rule(low, high, place["strict"].boolean(), moves)
+    defaults: List[Any] = [settings[side].default for side in (low, high)]
+    if None not in defaults and broken(rule, *cast(List[Number], defaults)):
+        raise place.error(f"the defaults of {low} and {high} break it")
+    return rule
 
 
-def literal(value: Any) -> str:
-    """Return the text that means a JSON value: what a person would have written for it."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float):
-        from decimal import Decimal  # noqa: PLC0415 - no contract of ours needs it
-
-        return format(Decimal(repr(value)), "f")
-    return json.dumps(value, ensure_ascii=False)
+def _side(place: Place, settings: Mapping[str, Setting]) -> str:
+    text = place.text()
+    if text not in settings or settings[text].type not in ORDERED_TYPES:
+        raise place.error(f"{text!r} is not a declared setting with an order")
+    return text

@@ -2,7 +2,7 @@
 
 A target is an installed name (``relay``), ``module:Class``, or the path of a contract file. A
 target that has a contract is answered from it, without importing anybody's code. Ground floor,
-but for the two functions that import a class.
+but for the functions that import a class or read YAML.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Type, cast
 
 from relayconf.contract import installed_path, load, load_installed
-from relayconf.errors import RelayconfError, TargetError
+from relayconf.errors import ContractError, RelayconfError, TargetError
 from relayconf.nearest import nearest
 from relayconf.setting import Contract
 
@@ -34,6 +34,8 @@ def find_contract(target: str) -> Contract:
     """
     if ":" in target and not os.path.exists(target):
         return find_class(target).__contract__
+    if target.endswith((".yaml", ".yml")):
+        return _load_yaml(target)
     if os.sep in target or target.endswith(".json"):
         return load(target)
     contract = load_installed(target)
@@ -75,6 +77,16 @@ def declaring(name: str) -> List[Contract]:
         for contract in map(find_contract, registered())
         if name in contract.settings or any(name in s.legacy for s in contract.settings.values())
     ]
+
+
+def _load_yaml(path: str) -> Contract:
+    try:
+        # By name: YAML is read on the floor above, where its reader is installed.
+        reader: Any = importlib.import_module("relayconf.yamlcontract")
+    except ModuleNotFoundError as error:
+        reason = f"reading YAML needs {error.name}; install ruamel.yaml, or write it in JSON"
+        raise ContractError(f"{path}: {reason}") from None
+    return cast(Contract, reader.load(path))
 
 
 def _import(target: str, module: str, name: str) -> Type[Settings]:
