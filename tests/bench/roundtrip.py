@@ -141,6 +141,10 @@ def relay_side(folder: Path, log: Path) -> Iterator[Side]:
             env={**own, "RELAYCONF_STATE_DIR": str(folder / "state")},
             stderr=stderr,
         )
+    while not (session / "relay.json").exists():
+        if runner.poll() is not None:
+            raise SystemExit(f"the runner did not start:\n{log.read_text()}")
+        time.sleep(0.01)
     writer = Writer(session, environ={})
     try:
         yield Side(lambda: writer.call("echo", {"text": TEXT}), runner.pid)
