@@ -56,6 +56,8 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one record as text."""
+        if record.exc_info is None and record.levelno <= logging.INFO:
+            return record.getMessage()
         text = super().format(record).replace("\n", "\n    ")
         if record.levelno <= logging.INFO:
             return text
@@ -87,6 +89,7 @@ _FORMATTERS = {LogFormat.TEXT: TextFormatter, LogFormat.JSON: JsonFormatter}
 
 def log_to(fd: int, *, level: int = logging.INFO) -> None:
     """Send the log of relay and relayconf to a descriptor, as text, until ``apply``."""
+    _record_only_what_is_shown()
     handler = LineHandler(fd)
     handler.setFormatter(TextFormatter())
     for name in _LOGGERS:
@@ -94,6 +97,17 @@ def log_to(fd: int, *, level: int = logging.INFO) -> None:
         logger.handlers = [handler]
         logger.propagate = False
         logger.setLevel(level)
+
+
+def _record_only_what_is_shown() -> None:
+    """Leave caller, thread and process out of every record, as logging's own manual advises.
+
+    A runner writes a line for each call; this halves what the line costs.
+    """
+    setattr(logging, "_srcfile", None)  # noqa: B010 - documented, and not in the stubs
+    logging.logThreads = False
+    logging.logProcesses = False
+    logging.logMultiprocessing = False
 
 
 def apply(settings: RelaySettings) -> None:

@@ -216,6 +216,8 @@ def _judge(found: os.stat_result, limit: int) -> None:
 
 def _read(fd: int, expected: int, limit: int) -> bytes:
     data = os.read(fd, expected + 1)
+    if len(data) == expected:
+        return data
     pieces, size = [data], len(data)
     while piece := os.read(fd, min(limit + 1 - size, 1 << 20)):
         pieces.append(piece)

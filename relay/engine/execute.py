@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from relay.engine.limits import LONGEST_TIMEOUT
 from relay.engine.session import Session
 from relay.engine.shared import Shared
+from relay.engine.tasks import start
 from relay.engine.telemetry import escaped, log, pickup_ms
 from relay.engine.threads import Threads
 from relay.errors import BadRequest, ToolError
@@ -227,8 +226,9 @@ class Execution:
         limit = limits.tool_timeout if tool is None or tool.timeout is None else tool.timeout
         deadline = min(self._deadline, self._started + limit)
         self._call = Call(self._id, request.call_id, deadline, limits.max_response)
-        self._timer = engine.loop.call_later(deadline - self._started, self._expire)
-        self.task = _start(engine.loop, self._work(tool, request))
+        self.task = start(engine.loop, self._work(tool, request))
+        if not self._answered:
+            self._timer = engine.loop.call_later(deadline - self._started, self._expire)
 
     async def _work(self, tool: Tool | None, request: Request) -> None:
         """Run guard and tool, and answer; whatever they raise is an answer too."""
@@ -348,10 +348,3 @@ class Execution:
 
 def _error(code: str, message: str) -> Response:
     return Response(ok=False, error=message, code=code)
-
-
-def _start(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Start a coroutine, at once where this Python can: most tools end without ever waiting."""
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(work, loop=loop, eager_start=True)
-    return loop.create_task(work)

@@ -71,6 +71,23 @@ class Hub:
         self._waiter: asyncio.Future[Wake] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
+        self._act: Callable[[], bool] | None = None
+
+    def serve(self, act: Callable[[], bool] | None) -> None:
+        """Have activity acted on where it is noticed, before any waiter is woken.
+
+        ``act`` returns whether something is left, which then wakes the waiter. It saves two turns
+        of the event loop for each event; it must be bounded, since it holds the loop up.
+        """
+        self._act = act
+
+    def absorb(self) -> bool:
+        """Hand out the events that are there already; True where somebody has to act.
+
+        A claim and an answer are events too, of the runner's own making. Taken here, they do not
+        wake it again.
+        """
+        return self._fd >= 0 and self._hand_out(self._read())
 
     def watch(self, dirfd: int, listener: Listener) -> Watch:
         """Watch the directory held by ``dirfd``; the listener hears of it until ``unwatch``.
@@ -182,7 +199,7 @@ class Hub:
             self._fd = -1
 
     def _readable(self) -> None:
-        if self._hand_out(self._read()):
+        if self._hand_out(self._read()) and (self._act is None or self._act()):
             self.wake()
 
     def _read(self) -> list[inotify.Event]:

@@ -29,6 +29,9 @@ _PER_TURN = 64
 #: Directories looked at in one turn.
 _POLLS_PER_TURN = 200
 
+#: Turns taken at once when an event comes; what then still comes waits for the loop.
+_ACTS = 2
+
 #: Blocked sessions looked at when a slot was freed. The longest blocked comes first.
 _CANDIDATES = 8
 
@@ -46,6 +49,7 @@ class Loop:
         self._schedule: list[tuple[float, int, Session]] = []
         self._entries = 0
         self._peers_at = 0.0
+        self._wakes_at = 0.0
         self._met_peers = False
         self._burying: set[tuple[Identity, str]] = set()
         self._state_is_lost = False
@@ -69,16 +73,30 @@ class Loop:
         """Look at a session when it says; an earlier entry of it is void."""
         self._entries += 1
         heapq.heappush(self._schedule, (session.due, self._entries, session))
+        if session.due < self._wakes_at:
+            self._shared.hub.wake()
 
     async def run(self) -> None:
         """Serve until ``stopping``."""
         shared = self._shared
+        shared.hub.serve(self._act)
         while not self.stopping:
             now = shared.clock()
             self._look_around(now)
-            pause = 0.0 if self._take_turns() else max(0.0, self._next_due() - shared.clock())
-            if await shared.hub.wait(pause) == "activity":
-                shared.counters.wakes += 1
+            self._wakes_at = 0.0 if self._take_turns() else self._next_due()
+            await shared.hub.wait(self._wakes_at - shared.clock())
+
+    def _act(self) -> bool:
+        """Act on events of the hub; True where the loop has to go on with it."""
+        self._shared.counters.wakes += 1
+        if self.stopping:
+            return True
+        for _ in range(_ACTS):
+            if self._take_turns():
+                return True
+            if not self._shared.hub.absorb():
+                return False
+        return True
 
     def change(self) -> None:
         """Go by new limits, which are in the shared record already."""
