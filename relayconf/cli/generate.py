@@ -33,31 +33,58 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Write or compare; 1 on drift or where a file cannot be written."""
-    from relayconf.generate import plan  # noqa: PLC0415 - other commands need none of it
-
-    names = [arguments.target] if arguments.target else listed_targets()
-    files = plan([_declared(name) for name in names])
+    files = _planned(arguments.target)
     return _compare(files) if arguments.check else _write(files)
 
 
 def listed_targets() -> list[str]:
     """Return the targets under ``[tool.relayconf]`` of the project in the working directory.
 
+    Returns:
+        Names as ``--target`` takes them; none where there is no pyproject.toml, or no such list.
+
     Raises:
-        SourceError: pyproject.toml is missing, damaged, or lists none.
+        SourceError: pyproject.toml is unreadable or damaged, or the list is not one of texts.
     """
     path = "pyproject.toml"
     try:
         with open(path, "rb") as file:
             project = tomllib.load(file)
+    except FileNotFoundError:
+        return []
     except OSError as error:
         raise SourceError(f"cannot read the file: {error.strerror}", origin=path) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SourceError(str(error), origin=path) from None
-    listed = project.get("tool", {}).get("relayconf", {}).get("targets")
-    if not listed or not isinstance(listed, list) or not all(type(n) is str for n in listed):
-        raise SourceError("lists no targets; add [tool.relayconf] targets = ['...']", origin=path)
+    listed: object = project
+    for key in ("tool", "relayconf", "targets"):
+        listed = listed.get(key) if isinstance(listed, dict) else None
+    if listed is None:
+        return []
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise SourceError("[tool.relayconf] targets must be a list of texts", origin=path)
     return listed
+
+
+def _planned(target: str | None) -> Mapping[str, str]:
+    """Return what to write: for every listed target, or for one and the vectors it has part in."""
+    from relayconf.generate import VECTORS, plan, plan_one  # noqa: PLC0415 - only for this command
+
+    listed = listed_targets()
+    names = listed if target is None or target in listed else [target]
+    if not names:
+        message = "lists no targets; name one by --target, or add [tool.relayconf] targets = [...]"
+        raise TargetError(f"pyproject.toml {message}")
+    contracts = {name: _declared(name) for name in names}
+    files = dict(plan(list(contracts.values())))
+    if target is not None:
+        own = plan_one(contracts[target])
+        files = {path: files[path] for path in (*own, VECTORS)}
+        if listed and target not in listed:
+            del files[VECTORS]  # those of the listed targets
+    # A contract that is written by hand is a source, wherever it stands.
+    sources = {os.path.realpath(name) for name in names}
+    return {path: text for path, text in files.items() if os.path.realpath(path) not in sources}
 
 
 def _declared(name: str) -> Contract:

@@ -10,15 +10,42 @@ import json
 from collections.abc import Mapping, Sequence
 
 from relayconf.document import to_document
+from relayconf.errors import TargetError
+from relayconf.generate.compose_fragment import compose_fragment
+from relayconf.generate.env_example import env_example
+from relayconf.generate.reference import reference
 from relayconf.generate.vectors import vectors
 from relayconf.setting import Contract
 
+#: Where the vectors of all targets together are.
+VECTORS = "schema/vectors.json"
+
 
 def plan(contracts: Sequence[Contract]) -> Mapping[str, str]:
-    """Return the generated files: path from the project's root, and whole text."""
-    files = {f"schema/{c.target}.schema.json": as_json(to_document(c)) for c in contracts}
-    files["schema/vectors.json"] = as_json(vectors(contracts))
+    """Return the generated files: path from the project's root, and whole text.
+
+    Raises:
+        TargetError: two of the contracts have the same name, and so the same files.
+    """
+    files: dict[str, str] = {}
+    for contract in contracts:
+        own = plan_one(contract)
+        if files.keys() & own.keys():
+            raise TargetError(f"two targets are called {contract.target}; rename one")
+        files.update(own)
+    files[VECTORS] = as_json(vectors(contracts))
     return files
+
+
+def plan_one(contract: Contract) -> Mapping[str, str]:
+    """Return the generated files of one contract."""
+    target = contract.target
+    return {
+        f"schema/{target}.schema.json": as_json(to_document(contract)),
+        f"schema/{target}.env.example": env_example(contract),
+        f"schema/{target}.compose.yaml": compose_fragment(contract),
+        f"docs/reference/{target}.md": reference(contract),
+    }
 
 
 def as_json(document: object) -> str:
