@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from relayconf.compose.project import Project, load
 
 __all__ = [
+    "VERSIONS",
     "ComposeError",
     "EnvEntry",
     "Project",
@@ -24,6 +25,9 @@ __all__ = [
     "load",
     "parse_dotenv",
 ]
+
+#: The versions of Compose whose differences the reader knows.
+VERSIONS = ("newest", "2.40")
 
 _HOMES = {
     "ComposeError": "relayconf.compose.errors",

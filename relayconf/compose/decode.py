@@ -108,7 +108,8 @@ class _Decoder:
     def alias(self, raw: RawAlias, path: Path, *, plain: bool) -> Node | None:
         """The node an alias stands for, expanded anew so that each place is its own."""
         if id(raw.target) in self.following:
-            raise _refuse(f"anchor {raw.name!r} value contains itself", raw.mark)
+            reason = f"cycle detected: anchor {raw.name!r} value contains itself"
+            raise _refuse(reason, raw.mark)
         self.following.add(id(raw.target))
         try:
             return self.node(raw.target, path, plain=plain)

@@ -7,6 +7,7 @@ guessed at here. Depth and size are bounded; any bytes give a graph or one ``Com
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,9 +30,12 @@ from relayconf.compose.scalars import short_tag
 
 #: Deeper nesting is refused, aliases included. Real files nest about ten deep.
 MAX_DEPTH = 100
+#: A larger file is refused, so that scanning it takes seconds at most.
+MAX_BYTES = 4 * 1024 * 1024
 #: More nodes in one file are refused (Compose itself stops at 100,000 visits by default).
-MAX_NODES = 1_000_000
+MAX_NODES = 500_000
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # What ruamel.yaml is known to raise on text that is no YAML, besides its own errors.
 _FOREIGN = (ValueError, OverflowError, LookupError, AttributeError, TypeError, AssertionError)
 
@@ -88,6 +92,8 @@ def read_documents(data: bytes, path: str) -> list[RawNode]:
     Raises:
         ComposeError: the file is not YAML (kind ``yaml``) or goes beyond a bound (``limit``).
     """
+    if len(data) > MAX_BYTES:
+        raise _refuse(f"more than {MAX_BYTES} bytes of YAML", Mark(path, 1, 1), "limit")
     text = _decode(data, path)
     try:
         return _Composer(text, path).documents()
@@ -150,7 +156,7 @@ class _Composer:
     def scalar(self, event: ScalarEvent) -> RawScalar:
         mark = self.mark(event)
         text = str(event.value)
-        if any("\ud800" <= character <= "\udfff" for character in text):
+        if _SURROGATE.search(text) is not None:
             raise _refuse("invalid Unicode character escape code", mark)
         raw = self.text[event.start_mark.index : event.end_mark.index]
         return RawScalar(text, short_tag(event.tag), mark, raw, quoted=event.style is not None)

@@ -76,10 +76,11 @@ def bindings_of(node: Mapping, variables: Variables, session: Session) -> dict[s
     Raises:
         ComposeError: an env file is missing, cannot be read, or does not parse.
     """
-    declared = {name: _resolved(name, entry, variables) for name, entry in _declared(node)}
+    entries = dict(_declared(node))
+    declared = {name: _resolved(name, entry, variables) for name, entry in entries.items()}
     known = {name: step.value for name, step in declared.items() if step.value is not None}
     from_files: dict[str, list[Step]] = {}
-    files = _EnvFiles(variables, dict(known), session)
+    files = _EnvFiles(variables, known, session)
     for path, entry in files.read(node.entries.get("env_file")):
         origin = f"{path}:{entry.line}:{entry.column}"
         source = "inherited" if entry.form == "bare" else None
@@ -89,7 +90,7 @@ def bindings_of(node: Mapping, variables: Variables, session: Session) -> dict[s
     for name in (*declared, *(name for name in from_files if name not in declared)):
         steps = from_files.get(name, [])[::-1]
         if name in declared:
-            steps = [declared[name], *_shadowed(name, node), *steps]
+            steps = [declared[name], *_shadowed(entries[name]), *steps]
         winner, *losers = steps
         chain = (winner, *(loser._replace(shadowed_by=winner.origin) for loser in losers))
         bindings[name] = Binding(name, winner.value, chain)
@@ -97,61 +98,52 @@ def bindings_of(node: Mapping, variables: Variables, session: Session) -> dict[s
 
 
 def _declared(node: Mapping) -> Iterator[tuple[str, Scalar]]:
-    """Each name under ``environment`` with its scalar; the value is text, or null for none."""
+    """Each name under ``environment`` with its value: text, or null for a name alone.
+
+    What a value shadows is turned into values the same way, latest first.
+    """
     environment = node.entries.get("environment")
     if isinstance(environment, Mapping):
         for name, value in environment.entries.items():
             if isinstance(value, Scalar):
-                typed = None if value.value is None else render(value.value)
-                entry = value.replaced(typed)
+                entry = value.revalued(_map_value)
                 entry.mark = environment.keys[name]
                 yield name, entry
     elif isinstance(environment, Sequence):
         for item in environment.items:
             if isinstance(item, Scalar) and isinstance(item.value, str):
-                name, equals, text = item.value.partition("=")
-                yield name, item.replaced(text if equals else None)
+                yield item.value.partition("=")[0], item.revalued(_list_value)
+
+
+def _map_value(node: Scalar) -> str | None:
+    return None if node.value is None else render(node.value)
+
+
+def _list_value(node: Scalar) -> str | None:
+    _, equals, text = (text_of(node) or "").partition("=")
+    return text if equals else None
 
 
 def _resolved(name: str, entry: Scalar, variables: Variables) -> Step:
-    value = entry.value if isinstance(entry.value, str) else None
-    source = entry.source
+    """The winning step under ``environment``; a name alone takes the project's variable."""
+    value, source = text_of(entry), entry.source
     if value is None and name in variables.records:
         record = variables.records[name]
         value, source = record.value, record.source
     told = None
     if source is not None:
         told = source.layer if source.origin is None else f"{source.layer} ({source.origin})"
-    return Step("environment", str(entry.mark), entry.raw, value, told, references=entry.references)
+    return _step(entry)._replace(value=value, source=told)
 
 
-def _shadowed(name: str, node: Mapping) -> list[Step]:
+def _shadowed(entry: Scalar) -> list[Step]:
     """What the winner under ``environment`` took the place of, latest first."""
-    environment = node.entries.get("environment")
-    scalar: Node | None = None
-    if isinstance(environment, Mapping):
-        scalar = environment.entries.get(name)
-    elif isinstance(environment, Sequence):
-        scalar = next(
-            (item for item in environment.items if _name_of(item) == name),
-            None,
-        )
-    steps: list[Step] = []
-    while isinstance(scalar, Scalar) and scalar.previous is not None:
-        scalar = scalar.previous
-        value = None if scalar.value is None else render(scalar.value)
-        if value is not None and isinstance(environment, Sequence):
-            _, equals, text = value.partition("=")
-            value = text if equals else None
-        steps.append(
-            Step("environment", str(scalar.mark), scalar.raw, value, references=scalar.references)
-        )
-    return steps
+    return [_step(scalar) for scalar in entry.shadows()]
 
 
-def _name_of(item: Node) -> str | None:
-    text = text_of(item)
-    return None if text is None else text.partition("=")[0]
+def _step(entry: Scalar) -> Step:
+    origin, value = str(entry.mark), text_of(entry)
+    return Step("environment", origin, entry.raw, value, references=entry.references)
 
 
 class _EnvFiles:

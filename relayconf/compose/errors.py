@@ -30,6 +30,9 @@ KINDS = frozenset(
     }
 )
 
+#: A message is cut to so many characters; only names out of a hostile file make one longer.
+LONGEST = 600
+
 
 class ComposeError(SourceError):
     """A file, or the project that the files add up to, is refused as Compose refuses it.
@@ -43,5 +46,19 @@ class ComposeError(SourceError):
     code = "compose"
 
     def __init__(self, message: str, *, kind: str, origin: Optional[str] = None) -> None:
-        super().__init__(message, origin=origin)
+        super().__init__(printable(message), origin=origin)
         self.kind = kind
+
+
+def printable(text: str, limit: int = LONGEST) -> str:
+    """A text that may hold names out of a file, made fit for one line on a terminal.
+
+    Args:
+        text: any text.
+        limit: characters that are kept; what is cut is said.
+    """
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    if len(text) > limit:
+        text = f"{text[:limit]}... ({len(text) - limit} more characters)"
+    return text

@@ -83,8 +83,7 @@ class Extender:
         pool, pool_file, pool_resets = services, file, resets
         if other is not None:
             pool_file = join(self.folder, other)
-            base = self.base(pool_file, name, extends)
-            pool, pool_resets = base
+            pool, pool_resets = self.base(pool_file, name, extends)
         if reference not in pool.entries:
             shown = self.session.display(file)
             message = f'cannot extend service "{name}" in {shown}: service "{reference}" not found'
@@ -120,7 +119,7 @@ class Extender:
         return merged
 
     def base(self, path: str, name: str, extends: Node) -> _Base:
-        """The services of another file; each file is loaded once and handed out as a copy."""
+        """The services of another file. It is loaded once; a service of it is resolved once."""
         if path not in self.bases:
             root, resets = self.load(path)
             services = root.entries.get("services")
@@ -130,9 +129,7 @@ class Extender:
                 raise _refuse(message, extends, "extends")
             resolve_paths(root, os.path.relpath(os.path.dirname(path), self.folder))
             self.bases[path] = _Base(services, resets)
-        base = self.bases[path]
-        services = clone(base.services)
-        return base if not isinstance(services, Mapping) else _Base(services, base.resets)
+        return self.bases[path]
 
 
 def _target(extends: Node, name: str) -> tuple[str, str | None]:

@@ -79,11 +79,10 @@ def _entry(key: str, node: Node, mark: Mark) -> Scalar:
     """One ``KEY=VALUE``, or the bare key for null; it keeps how its value was written."""
     if not isinstance(node, Scalar):
         return Scalar(f"{key}={_printed(node)}", mark)
-    text = key if node.value is None else f"{key}={render(node.value)}"
-    entry = node.replaced(text)
+    entry = node.revalued(
+        lambda scalar: key if scalar.value is None else f"{key}={render(scalar.value)}"
+    )
     entry.mark = mark
-    if node.previous is not None:
-        entry.previous = _entry(key, node.previous, node.previous.mark)
     return entry
 
 

@@ -6,6 +6,7 @@ asked for, and which scalar it took the place of, so that a value can be explain
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from relayconf.compose.interpolate import Reference
@@ -71,8 +72,26 @@ class Scalar:
 
     def over(self, previous: Scalar) -> Scalar:
         """This scalar, now known to shadow ``previous`` (and what that one shadows)."""
-        top = self.replaced(self.value)
-        top.previous = previous if self.previous is None else self.previous.over(previous)
+        return self._linked(lambda scalar: scalar.value, previous)
+
+    def revalued(self, change: Callable[[Scalar], Plain]) -> Scalar:
+        """This scalar and all that it shadows, each with the value that ``change`` makes of it."""
+        return self._linked(change, None)
+
+    def shadows(self) -> Iterator[Scalar]:
+        """What this scalar took the place of, latest first."""
+        previous = self.previous
+        while previous is not None:
+            yield previous
+            previous = previous.previous
+
+    def _linked(self, change: Callable[[Scalar], Plain], last: Scalar | None) -> Scalar:
+        top = self.replaced(change(self))
+        below = top
+        for scalar in self.shadows():
+            below.previous = scalar.replaced(change(scalar))
+            below = below.previous
+        below.previous = last
         return top
 
 

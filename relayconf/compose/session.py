@@ -7,19 +7,22 @@ project names is touched. Every failure to read is one ``ComposeError`` that nam
 from __future__ import annotations
 
 import os
+import stat
 from typing import NamedTuple
 
+from relayconf.compose import VERSIONS
 from relayconf.compose.decode import Document, decode
 from relayconf.compose.document import RawNode, read_documents
-from relayconf.compose.errors import ComposeError
+from relayconf.compose.errors import ComposeError, printable
 from relayconf.compose.interpolate import Reference
 
-#: The versions whose differences this reader knows.
-VERSIONS = ("newest", "2.40")
 #: A larger file is refused: no env or compose file of a person's making comes near it.
 MAX_BYTES = 16 * 1024 * 1024
-#: More files in one project are refused; an include may repeat, so a cycle is not the only risk.
-MAX_FILES = 10_000
+#: More loads of compose files are refused: includes that each include two more double each time.
+MAX_LOADS = 2_000
+
+# Where a shell's ``<(command)`` shows up: the one pipe that surely has a writer.
+_PASSED = ("/dev/fd/", "/proc/self/fd/")
 
 
 class Note(NamedTuple):
@@ -43,14 +46,14 @@ class Session:
         self._notes: dict[Note, None] = {}
         self._bytes: dict[str, bytes] = {}
         self._graphs: dict[str, list[RawNode]] = {}
-        self._opened = 0
+        self._loaded = 0
 
     def display(self, path: str) -> str:
         """How messages name a file: relative to the working directory where it is inside."""
-        if not os.path.isabs(path):
-            return path
-        relative = os.path.relpath(path, self.directory)
-        return path if relative.startswith("..") else relative
+        if os.path.isabs(path) and "\0" not in path:
+            relative = os.path.relpath(path, self.directory)
+            path = path if relative.startswith("..") else relative
+        return printable(path)
 
     def absolute(self, path: str) -> str:
         """A path as a command line means it: relative to the working directory."""
@@ -62,13 +65,12 @@ class Session:
         Raises:
             ComposeError: it is not there, is a directory, is too large, or cannot be read.
         """
-        self._opened += 1
-        if self._opened > MAX_FILES:
-            raise ComposeError(f"more than {MAX_FILES} files in one project", kind="limit")
         if path in self._bytes:
             return self._bytes[path]
         shown = self.display(path)
         try:
+            if stat.S_ISFIFO(os.stat(path).st_mode) and not path.startswith(_PASSED):
+                raise ComposeError(f"{shown} is a named pipe, not a file", kind="unreadable")
             with open(path, "rb") as file:
                 data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:
@@ -86,6 +88,9 @@ class Session:
 
     def documents(self, path: str) -> list[Document]:
         """The typed documents of a YAML file, fresh each time, since they will be changed."""
+        self._loaded += 1
+        if self._loaded > MAX_LOADS:
+            raise ComposeError(f"includes load more than {MAX_LOADS} files", kind="limit")
         if path not in self._graphs:
             self._graphs[path] = read_documents(self.read(path), self.display(path))
         return [decode(root, newest=self.newest) for root in self._graphs[path]]

@@ -6,6 +6,7 @@ Shell first, then ``--env-file`` or ``.env``; an included project sees its paren
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -38,7 +39,8 @@ class Variables:
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Variables:
         """The process environment, the layer that always wins."""
-        return cls({name: Variable(value, "shell") for name, value in environ.items()})
+        shell = ((_decoded(name), _decoded(value)) for name, value in environ.items())
+        return cls({name: Variable(value, "shell") for name, value in shell})
 
     def lookup(self, name: str) -> str | None:
         """The value of a variable, or ``None`` where no layer has it."""
@@ -48,6 +50,11 @@ class Variables:
     def over(self, lower: Mapping[str, Variable]) -> Variables:
         """These variables, and from ``lower`` those that are missing here."""
         return Variables({**lower, **self.records})
+
+
+def _decoded(text: str) -> str:
+    """Bytes of the environment that are no UTF-8 reach a container as U+FFFD, one for each."""
+    return text if text.isascii() else re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def read_env_files(
