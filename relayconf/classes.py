@@ -1,230 +1,180 @@
 """From a settings class to its contract: each field's type, default and markers, read once.
 
 A declaration that cannot be right fails here, at import, with the class, the field and what to add.
+A nested model becomes one setting for each of its fields, named by the class's delimiter.
 """
 
 from __future__ import annotations
 
-import enum
-import os
-import types
-from collections.abc import Iterable, Mapping
-from datetime import timedelta
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
-import annotated_types
-from pydantic import SecretBytes, SecretStr
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
+from pydantic_settings import BaseSettings
 
-from relayconf import declare
-from relayconf.contract import from_document, literal, whole_prefix
+from relayconf import fieldnames, fields
+from relayconf.contract import from_document
 from relayconf.document import to_document
 from relayconf.errors import ContractError, DeclarationError
-from relayconf.setting import Contract, Flag, Rule, Setting, Value
-from relayconf.values import Invalid, parse
+from relayconf.fields import marker
+from relayconf.pythontexts import canonical, text_of
+from relayconf.pythontypes import Hand, model_of
+from relayconf.setting import Contract, Rule, Setting
 
-M = TypeVar("M")
-
-_SCALARS: tuple[tuple[type, str], ...] = (
-    (bool, "boolean"),
-    (int, "integer"),
-    (float, "number"),
-    (timedelta, "duration"),
-    (SecretStr, "secret"),
-    (SecretBytes, "secret"),
-    (os.PathLike, "path"),
-    (str, "string"),
-)
+__all__ = ["Declared", "Field", "canonical", "leaves", "own_prefix", "read_class", "text_of"]
 
 
-def build_contract(
-    where: str, fields: Mapping[str, FieldInfo], *, target: str, prefix: str
-) -> tuple[Contract, dict[str, str]]:
-    """Read a class's fields into a contract.
+class Field(NamedTuple):
+    """One field of a class or of a nested model: a setting, or the fields of a model.
+
+    ``key`` is what pydantic takes it under. A field with ``fields`` has no setting of its own:
+    ``default`` is the instance that stands there by default, ``optional`` says that ``None`` does,
+    and ``whole`` that pydantic gets every value of it, and none is left for the model to look up.
+    """
+
+    name: str
+    key: str
+    setting: str = ""
+    hand: Hand | None = None
+    fields: tuple[Any, ...] = ()
+    default: BaseModel | None = None
+    optional: bool = False
+    whole: bool = False
+
+
+class Declared(NamedTuple):
+    """What a class declares: its contract, and the way from settings to fields."""
+
+    contract: Contract
+    fields: tuple[Field, ...]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Each setting's name by its field's; a nested field's is dotted: ``db.host``."""
+        return {".".join(path): field.setting for path, field in leaves(self.fields)}
+
+
+def read_class(cls: type[BaseModel], *, target: str, prefix: str) -> Declared:
+    """Read a class's fields.
 
     Args:
-        where: the class's name, for messages.
-        fields: pydantic's own view of the fields, by field name.
+        cls: the settings class, whole (no annotation left to be resolved).
         target: the contract's name.
         prefix: what the names in the environment begin with.
-
-    Returns:
-        The contract, and the setting's name for each field's name.
 
     Raises:
         DeclarationError: the first field that cannot be right.
     """
-    settings: dict[str, Setting] = {}
-    names: dict[str, str] = {}
-    rules: list[Rule] = []
-    for field, info in fields.items():
-        place = f"{where}.{field}"
-        try:
-            setting = _setting(field, info, prefix)
-            rules.extend(_rules(setting.name, info))
-        except DeclarationError as error:
-            raise DeclarationError(f"{place}: {error}") from None
-        if setting.name in settings:
-            raise DeclarationError(f"{place}: {setting.name} is declared twice")
-        settings[setting.name] = setting
-        names[field] = setting.name
-    contract = Contract(target, whole_prefix(prefix, settings), settings, tuple(rules))
+    reader = _Reader(cls, prefix)
+    found = reader.model(cls, cls.__qualname__, _Names(prefix, (cls,)), None)
+    contract = Contract(target, prefix, reader.settings, tuple(reader.rules))
     try:
         # One set of checks for both spellings: what a class says must be readable as a contract.
-        from_document(to_document(contract), origin=where)
+        from_document(to_document(contract), origin=cls.__qualname__)
     except ContractError as error:
         raise DeclarationError(str(error)) from None
-    return contract, names
+    return Declared(contract, found)
 
 
-def canonical(setting: Setting, value: Any) -> Value:
-    """Return the canonical form of a Python value of the field's type.
+def leaves(
+    found: Iterable[Field], path: tuple[str, ...] = (), *, keys: bool = False
+) -> Iterator[tuple[tuple[str, ...], Field]]:
+    """Yield every field that is a setting, with the names that lead to it (or pydantic's keys)."""
+    for field in found:
+        here = (*path, field.key if keys else field.name)
+        if field.fields:
+            yield from leaves(field.fields, here, keys=keys)
+        else:
+            yield here, field
 
-    Raises:
-        DeclarationError: the setting's grammar has no such value.
+
+class _Names(NamedTuple):
+    """How the fields of one model are named: by a prefix, or behind the names of its parent.
+
+    ``within`` holds the models that lead here; one that holds itself would have no end.
     """
-    outcome = parse(setting, text_of(setting, value))
-    if isinstance(outcome, Invalid):
-        raise DeclarationError(f"{value!r} is not a {setting.type}: {outcome.reason}")
-    return outcome.value
+
+    prefix: str
+    within: tuple[type[BaseModel], ...]
+    outer: tuple[str, ...] = ()
 
 
-def text_of(setting: Setting, value: Any) -> str:
-    """Return the text that means a Python value of the field's type."""
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    if isinstance(value, timedelta):
-        whole, rest = divmod(value, timedelta(milliseconds=1))
-        if rest:
-            raise DeclarationError(f"{value!r} is not a whole number of milliseconds")
-        return literal(whole) + ("ms" if setting.unit != "ms" else "")
-    if isinstance(value, enum.Enum):
-        return str(value.value)
-    if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
-    if isinstance(value, (list, tuple)):
-        return literal([item.value if isinstance(item, enum.Enum) else item for item in value])
-    return literal(value)
+class _Reader:
+    """Reads one class; collects what its contract holds."""
+
+    def __init__(self, cls: type[BaseModel], prefix: str) -> None:
+        self.prefix = prefix
+        self.config = cast("Mapping[str, Any]", cls.model_config)
+        self.delimiter: str | None = self.config.get("env_nested_delimiter")
+        self.settings: dict[str, Setting] = {}
+        self.rules: list[Rule] = []
+
+    def model(
+        self, cls: type[BaseModel], place: str, names: _Names, default: BaseModel | None
+    ) -> tuple[Field, ...]:
+        found = []
+        for name, info in cls.model_fields.items():
+            try:
+                found.append(self.field(cls, f"{place}.{name}", name, info, names, default))
+            except DeclarationError as error:
+                message = str(error)
+                if not message.startswith(f"{place}."):
+                    message = f"{place}.{name}: {message}"
+                raise DeclarationError(message) from None
+        return tuple(found)
+
+    def field(
+        self,
+        cls: type[BaseModel],
+        place: str,
+        name: str,
+        info: FieldInfo,
+        names: _Names,
+        owner: BaseModel | None,
+    ) -> Field:
+        spelled = self.spelled(cls, name, info, names)
+        key = fieldnames.input_key(name, info, cast("Mapping[str, Any]", cls.model_config))
+        default = fields.default(info) if owner is None else getattr(owner, name)
+        nested = self.nested(info, names)
+        if nested is not None:
+            own = issubclass(nested, BaseSettings)
+            prefix = own_prefix(nested) if own else ""
+            behind = spelled if self.delimiter else ()
+            instance = default if isinstance(default, BaseModel) and not own else None
+            inner = _Names(prefix, (*names.within, nested), behind)
+            found = self.model(nested, place, inner, instance)
+            return Field(name, key, "", None, found, instance, default is None, own)
+        setting, hand = fields.read_field(cls, name, info, spelled, default)
+        if setting.name in self.settings:
+            raise DeclarationError(f"{setting.name} is declared twice")
+        self.settings[setting.name] = setting
+        self.rules.extend(fields.rules(setting.name, info))
+        return Field(name, key, setting.name, hand)
+
+    def spelled(
+        self, cls: type[BaseModel], name: str, info: FieldInfo, names: _Names
+    ) -> tuple[str, ...]:
+        """Return the variables of a field, behind those of its parent where it is nested."""
+        config = cast("Mapping[str, Any]", cls.model_config)
+        env = marker(info, fields.Env)
+        if not names.outer or env is not None:
+            return fieldnames.variables(name, info, config, prefix=names.prefix, env=env)
+        behind = fieldnames.segments(name, info, config, outer=self.config)
+        found = [f"{outer}{self.delimiter}{part}" for outer in names.outer for part in behind]
+        if issubclass(cls, BaseSettings) and names.prefix:
+            found.extend(fieldnames.variables(name, info, config, prefix=names.prefix, env=None))
+        return tuple(dict.fromkeys(found))
+
+    def nested(self, info: FieldInfo, names: _Names) -> type[BaseModel] | None:
+        """Return the model whose fields become settings; None where the field is one itself."""
+        model = model_of(info.annotation)
+        if model is None or model in names.within or marker(info, fields.Kind) is not None:
+            return None
+        return model if self.delimiter or issubclass(model, BaseSettings) else None
 
 
-def marker(info: FieldInfo, kind: type[M]) -> M | None:
-    """Return the field's marker of one kind, if it has one."""
-    return next((m for m in metadata(info) if isinstance(m, kind)), None)
-
-
-def metadata(info: FieldInfo) -> list[Any]:
-    """Return the field's metadata, also what rides inside an optional (``Url | None``)."""
-    inner = _required(info.annotation)
-    return [*info.metadata, *(get_args(inner)[1:] if get_origin(inner) is Annotated else ())]
-
-
-def _required(annotation: Any) -> Any:
-    """Return the type without ``None``, where it is one type and ``None``."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        rest = [a for a in get_args(annotation) if a is not type(None)]
-        return rest[0] if len(rest) == 1 else annotation
-    return annotation
-
-
-def _setting(field: str, info: FieldInfo, prefix: str) -> Setting:
-    env = marker(info, declare.Env) or declare.Env(prefix + field.upper())
-    doc = marker(info, declare.Doc) or declare.Doc(info.description or "")
-    setting = _grammar(Setting(env.name, "string"), info)
-    setting = setting._replace(
-        doc=doc.line,
-        description=doc.more,
-        reject=marker(info, declare.Reject) is not None,
-        allow_blank=marker(info, declare.AllowBlank) is not None,
-        live=marker(info, declare.AppliesLive) is not None,
-        legacy=env.legacy,
-        groups=getattr(marker(info, declare.Groups), "names", ()),
-        owner=getattr(marker(info, declare.Owner), "name", None),
-        since=getattr(marker(info, declare.Since), "version", None),
-        example=getattr(marker(info, declare.Example), "text", None),
-    )
-    setting = _range(setting, info)
-    flag = marker(info, declare.Flag)
-    if flag is not None:
-        setting = setting._replace(flag=_flag(setting, flag))
-    default = info.get_default(call_default_factory=True, validated_data={})
-    if default is PydanticUndefined or default is None:
-        return setting
-    return setting._replace(default=canonical(setting, default))
-
-
-def _grammar(setting: Setting, info: FieldInfo) -> Setting:
-    annotation = _required(info.annotation)
-    kind = marker(info, declare.Kind)
-    if kind is not None:
-        return setting._replace(type=kind.type)
-    if marker(info, declare.Bytes) is not None:
-        return setting._replace(type="size")
-    name, choices = _type_name(annotation)
-    if get_origin(annotation) in (list, tuple, set, frozenset):
-        items, choices = _type_name(next(iter(get_args(annotation)), str))
-        return setting._replace(type="list", items=items, choices=choices)
-    unit = marker(info, declare.Unit)
-    if name == "duration":
-        return setting._replace(type=name, unit=unit.unit if unit else "ms")
-    return setting._replace(type=name, choices=choices)
-
-
-def _type_name(annotation: Any) -> tuple[str, tuple[str, ...]]:
-    """Return the setting type of a plain Python type, and an enum's members."""
-    if get_origin(annotation) is Literal:
-        return "enum", tuple(str(choice) for choice in get_args(annotation))
-    if get_origin(annotation) in (list, tuple, set, frozenset):
-        return "list", ()
-    if isinstance(annotation, type):
-        if issubclass(annotation, enum.Enum):
-            return "enum", tuple(str(member.value) for member in annotation)
-        for base, name in _SCALARS:
-            if issubclass(annotation, base):
-                return name, ()
-    raise DeclarationError(f"no value grammar fits the type {annotation!r}; add Kind('...')")
-
-
-def _range(setting: Setting, info: FieldInfo) -> Setting:
-    low: Any = None
-    high: Any = None
-    for item in metadata(info):
-        if isinstance(item, declare.Clamp):
-            low, high = item.low, item.high
-        elif isinstance(item, annotated_types.Ge):
-            low = text_of(setting, item.ge)
-        elif isinstance(item, annotated_types.Le):
-            high = text_of(setting, item.le)
-    bounds = [None if bound is None else canonical(setting, bound) for bound in (low, high)]
-    jitter = marker(info, declare.Jitter)
-    minimum, maximum = cast("list[int | float | None]", bounds)
-    if setting.type == "duration" and maximum is None:
-        maximum = timedelta.max // timedelta(milliseconds=1)  # what the field's type can hold
-    return setting._replace(
-        minimum=minimum,
-        maximum=maximum,
-        jitter=None if jitter is None else (float(jitter.low), float(jitter.high)),
-    )
-
-
-def _flag(setting: Setting, flag: declare.Flag) -> Flag:
-    breaker = flag.breaker
-    facts = None
-    if breaker is not None:
-        window_ms = breaker.window // timedelta(milliseconds=1)
-        facts = {
-            "event": breaker.event,
-            "at_least": breaker.at_least,
-            "share": breaker.share,
-            "window_ms": window_ms,
-        }
-    kill = canonical(setting, flag.kill)
-    return Flag(flag.kind, kill, flag.owner, flag.expires, flag.why, facts)
-
-
-def _rules(name: str, info: FieldInfo) -> Iterable[Rule]:
-    for item in metadata(info):
-        if isinstance(item, declare.NotBelow):
-            yield Rule(low=item.name, high=name, strict=False, moves=name)
-        elif isinstance(item, declare.LessThan):
-            yield Rule(low=name, high=item.name, strict=True, moves=name)
+def own_prefix(cls: type[BaseModel]) -> str:
+    """Return the prefix that a class's ``model_config`` names, as variables are written."""
+    prefix = str(cls.model_config.get("env_prefix") or "")
+    return prefix if cls.model_config.get("case_sensitive") else prefix.upper()

@@ -1,30 +1,38 @@
 """Settings: the base class of a declaration, and how one is filled.
 
-A subclass is an ordinary pydantic-settings class whose fields carry facts (``relayconf.declare``).
-relayconf resolves text to finished values layer by layer and hands pydantic one source of them, so
-that one bad value never hides the good one below it. Instances are immutable.
+A subclass is an ordinary pydantic-settings class whose fields may carry facts
+(``relayconf.declare``). relayconf resolves text to finished values layer by layer and hands
+pydantic one source of them, so that one bad value never hides the good one below it. Instances are
+immutable.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from datetime import timedelta
 from typing import Any, ClassVar, Self, cast
 
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from relayconf.classes import build_contract, text_of
-from relayconf.errors import RelayconfError
-from relayconf.layers import Entry, Layer, collect
+from relayconf import report, unread
+from relayconf.arguments import Arguments, sort
+from relayconf.classes import Declared, own_prefix, read_class
+from relayconf.errors import DeclarationError, RelayconfError
+from relayconf.finished import finished
+from relayconf.layers import Layer, collect
 from relayconf.process import read_process
+from relayconf.pythontypes import hand_value as python_value
+from relayconf.refusal import lines, masked_fields
 from relayconf.resolve import Resolution, resolve
-from relayconf.setting import Contract, Setting, Value
+from relayconf.setting import Contract
 
-_resolved: ContextVar[Resolution | None] = ContextVar("relayconf_resolved", default=None)
+__all__ = ["InvalidSettingsError", "Settings", "contract_of", "python_value"]
+
+_resolved: ContextVar[tuple[type, Resolution] | None] = ContextVar(
+    "relayconf_resolved", default=None
+)
 
 
 class InvalidSettingsError(RelayconfError):
@@ -33,11 +41,30 @@ class InvalidSettingsError(RelayconfError):
     code = "invalid-settings"
 
 
+class _Part:
+    """A class attribute that is read off the class's fields, at the latest when it is asked for.
+
+    A class whose annotations cannot be resolved yet (a name that is defined further down) is read
+    then; any other when it is defined.
+    """
+
+    def __init__(self, part: Callable[[Declared], Any]) -> None:
+        self.part = part
+
+    def __get__(self, instance: object, owner: type[Settings]) -> Any:
+        return self.part(_declared(owner))
+
+
 class Settings(BaseSettings):
     """Base of a settings class: ``class AppSettings(Settings, target="app", prefix="APP_")``.
 
-    Calling the class without arguments reads the process environment; keyword arguments, by field
-    name, are the layer ``option`` above it.
+    The class arguments ``target`` (the contract's name; without it, the class's in lower case) and
+    ``prefix`` (without it, ``env_prefix`` of ``model_config``) are optional, so that a class that
+    has ``BaseSettings`` as its base can have this one instead, or as well.
+
+    Calling the class without arguments reads the process environment and the files it names;
+    keyword arguments, by field name or alias, are the layer ``option`` above it. ``_env_file`` and
+    ``_secrets_dir`` replace what relayconf's own settings say.
 
     Raises:
         DeclarationError: at import, when a field's declaration cannot be right.
@@ -45,8 +72,12 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    __contract__: ClassVar[Contract]
-    __names__: ClassVar[Mapping[str, str]]
+    __contract__: ClassVar[Contract] = cast(Contract, _Part(lambda found: found.contract))
+    __names__: ClassVar[Mapping[str, str]] = cast(
+        "dict[str, str]", _Part(lambda found: found.names)
+    )
+    __identity__: ClassVar[tuple[str, str]] = ("", "")
+    __unread__: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(
         cls, *, target: str | None = None, prefix: str | None = None, **kwargs: Any
@@ -60,11 +91,34 @@ class Settings(BaseSettings):
         cls, *, target: str | None = None, prefix: str | None = None, **kwargs: Any
     ) -> None:
         super().__pydantic_init_subclass__(**kwargs)
-        target = target or cls.__name__.removesuffix("Settings").lower() or cls.__name__.lower()
-        prefix = f"{target.upper()}_" if prefix is None else prefix
-        cls.__contract__, cls.__names__ = build_contract(
-            cls.__qualname__, cls.model_fields, target=target, prefix=prefix
-        )
+        _no_other_sources(cls)
+        if prefix is None:
+            prefix = own_prefix(cls) or cls.__identity__[1]
+        elif prefix and not prefix.endswith("_"):
+            prefix += "_"
+        name = cls.__name__
+        cls.__identity__ = (target or name.removesuffix("Settings").lower() or name.lower(), prefix)
+        cls.__unread__ = {**cls.__unread__, **unread.take(cls.model_config)}
+        if cls.__pydantic_complete__:
+            _declared(cls)
+
+    def __init__(self, /, **values: Any) -> None:
+        cls = type(self)
+        unread.say(cls.__name__, cls.__unread__)
+        declared = _declared(cls)
+        held = _resolved.get()
+        if held is not None and held[0] is cls:
+            found = finished(declared.fields, held[1])
+        else:
+            places = {name: values.pop(name) for name in list(values) if name.startswith("_")}
+            arguments = sort(cls, declared, values)
+            values.clear()  # a traceback that shows local variables comes through here
+            resolution = _from_process(cls, arguments, places)
+            found = finished(declared.fields, resolution, arguments.fixed) | arguments.extra
+        super().__init__(_env_file=None, **found)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return masked_fields(_declared(type(self)), super().__repr_args__())
 
     @classmethod
     def settings_customise_sources(
@@ -75,9 +129,9 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Replace every source of pydantic-settings by the one that resolves."""
-        del env_settings, dotenv_settings, file_secret_settings
-        return (_FinishedValues(settings_cls, init_settings()),)
+        """Leave one source: what ``__init__`` hands over, which is finished."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
 
     @classmethod
     def from_resolution(cls, resolution: Resolution) -> Self:
@@ -86,13 +140,15 @@ class Settings(BaseSettings):
         Raises:
             InvalidSettingsError: a validator of the class refuses one of them; no input is shown.
         """
-        token = _resolved.set(resolution)
+        token = _resolved.set((cls, resolution))
         try:
             return cls()
         except ValidationError as error:
-            raise InvalidSettingsError(_lines(cls, error)) from None
+            refusal = lines(cls.__name__, _declared(cls), resolution, error)
         finally:
             _resolved.reset(token)
+        # Outside the handler: pydantic's error holds what it refused, and must not travel along.
+        raise InvalidSettingsError(refusal)
 
 
 def contract_of(cls: type[Settings]) -> Contract:
@@ -100,56 +156,43 @@ def contract_of(cls: type[Settings]) -> Contract:
     return cls.__contract__
 
 
-class _FinishedValues(PydanticBaseSettingsSource):
-    """The one source: finished Python values for the fields that some layer sets."""
+def _declared(cls: type[Settings]) -> Declared:
+    """Read a class once; its fields do not change.
 
-    def __init__(self, settings_cls: type[BaseSettings], arguments: Mapping[str, Any]) -> None:
-        super().__init__(settings_cls)
-        self._arguments = arguments
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Unused: the values are resolved together."""
-        del field
-        return None, field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        cls = self.settings_cls
-        if not issubclass(cls, Settings):  # pragma: no cover - only Settings installs this source
-            raise TypeError(cls)
-        resolution = _resolved.get()
-        values: dict[str, Any] = {}
-        if resolution is None:
-            resolution = _from_process(cls, self._arguments)
-            # A name that is no field goes on to pydantic, which refuses it by name.
-            values = {k: v for k, v in self._arguments.items() if k not in cls.__names__}
-        for field, name in cls.__names__.items():
-            effective = resolution.settings[name]
-            if effective.value is not None and effective.status != "default":
-                values[field] = python_value(effective.setting, effective.value)
-        return values
+    Raises:
+        DeclarationError: a field cannot be right, or an annotation names nothing.
+    """
+    found = cls.__dict__.get("__declared__")
+    if isinstance(found, Declared):
+        return found
+    if not cls.__pydantic_complete__:
+        cls.model_rebuild(raise_errors=False)
+    if not cls.__pydantic_complete__:
+        raise DeclarationError(f"{cls.__qualname__}: an annotation names a type that is not there")
+    target, prefix = cls.__identity__
+    declared = read_class(cls, target=target, prefix=prefix)
+    cls.__declared__ = declared  # type: ignore[attr-defined]  # an attribute pydantic need not see
+    return declared
 
 
-def _from_process(cls: type[Settings], arguments: Mapping[str, Any]) -> Resolution:
+def _no_other_sources(cls: type[Settings]) -> None:
+    if cls.settings_customise_sources.__func__ is not (  # type: ignore[attr-defined]  # a method's
+        Settings.settings_customise_sources.__func__  # type: ignore[attr-defined]  # own function
+    ):
+        raise DeclarationError(
+            f"{cls.__qualname__}: settings_customise_sources would go past every layer; remove it"
+        )
+
+
+def _from_process(
+    cls: type[Settings], arguments: Arguments, places: Mapping[str, Any]
+) -> Resolution:
+    process = read_process(os.environ)
     contract = cls.__contract__
-    options = tuple(
-        Entry(name, text_of(contract.settings[name], arguments[field]), f"{cls.__name__}({field}=)")
-        for field, name in cls.__names__.items()
-        if arguments.get(field) is not None
-    )
-    layers = [*collect(contract, read_process(os.environ).sources), Layer("option", options)]
-    return resolve(contract, layers)
-
-
-def python_value(setting: Setting, value: Value) -> Any:
-    """Return a canonical value in the Python type that a field of its kind is declared with."""
-    if setting.type == "duration":
-        return timedelta(milliseconds=cast(int, value))
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _lines(cls: type[Settings], error: ValidationError) -> str:
-    lines = []
-    for item in error.errors(include_input=False, include_url=False, include_context=False):
-        field = str(item["loc"][0]) if item["loc"] else ""
-        lines.append(f"{cls.__names__.get(field, field or cls.__name__)}: {item['msg']}")
-    return "\n".join(lines)
+    sources = unread.with_places(cls.__name__, process.sources, places)
+    layers = [*collect(contract, sources), Layer("option", arguments.options)]
+    resolution = resolve(contract, layers)
+    if process.strict:
+        report.refuse(resolution.problems)
+    report.once(resolution.problems)
+    return resolution
