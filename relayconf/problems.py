@@ -42,6 +42,9 @@ class Problem(NamedTuple):
     suggestion: Optional[str] = None
     raw: Optional[str] = None
 
+    def __repr__(self) -> str:
+        return f"Problem({self.code!r}, {self.name!r}, {self.message!r}, {self.origin!r})"
+
     @property
     def severity(self) -> str:
         """``error``, ``warning`` or ``note``."""
