@@ -20,6 +20,8 @@ def value(setting: Setting, canonical: Optional[Value]) -> str:
         return "-"
     if setting.secret or setting.type == "url":
         return str(present(setting, canonical))
+    if setting.type == "list" and setting.items == "url":
+        return excerpt(",".join(cast("List[str]", present(setting, canonical)))) or "''"
     if setting.type == "duration":
         return duration(cast(int, canonical))
     if setting.type == "size":
