@@ -37,6 +37,9 @@ class Entry(NamedTuple):
     text: str
     origin: str
 
+    def __repr__(self) -> str:
+        return f"Entry({self.name!r}, origin={self.origin!r})"
+
 
 class Layer(NamedTuple):
     """The assignments of one layer in the order in which they were read; the last one wins."""
@@ -59,6 +62,13 @@ class Sources(NamedTuple):
     deployment: Optional[str] = None
     config_dir: Optional[str] = None
     secrets_dir: Optional[str] = None
+
+    def __repr__(self) -> str:
+        options = [option.partition("=")[0] for option in self.options if "=" in option]
+        return (
+            f"Sources(env_files={self.env_files!r}, options={options!r}, "
+            f"deployment={self.deployment!r}, config_dir={self.config_dir!r})"
+        )
 
 
 def collect(contract: Contract, sources: Sources) -> List[Layer]:
