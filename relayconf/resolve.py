@@ -10,12 +10,24 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
+from relayconf.hidden import conceal
 from relayconf.layers import Entry, Layer
 from relayconf.names import unknown_names
 from relayconf.problems import Problem
 from relayconf.rules import apply_rules
 from relayconf.setting import MASK, Contract, Setting, Value
-from relayconf.values import Invalid, Parsed, clamp, excerpt, is_blank, mask_userinfo, parse, render
+from relayconf.values import (
+    Invalid,
+    Parsed,
+    clamp,
+    excerpt,
+    is_blank,
+    mask_userinfo,
+    parse,
+    present,
+    render,
+)
+from relayconf.values.spelling import WHITE
 from relayconf.wording import value
 
 
@@ -32,6 +44,9 @@ class Candidate(NamedTuple):
     text: str
     verdict: str
     reason: str = ""
+
+    def __repr__(self) -> str:
+        return f"Candidate({self.layer!r}, {self.origin!r}, {self.name!r}, {self.verdict!r})"
 
 
 class Note(NamedTuple):
@@ -57,6 +72,10 @@ class Effective(NamedTuple):
     notes: Tuple[Note, ...]
     stack: Tuple[Candidate, ...]
 
+    def __repr__(self) -> str:
+        shown_value = present(self.setting, self.value)
+        return f"Effective({self.setting.name!r}, {shown_value!r}, {self.layer!r}, {self.status!r})"
+
 
 class Resolution(NamedTuple):
     """Every effective value of one contract, and every problem found on the way."""
@@ -64,6 +83,9 @@ class Resolution(NamedTuple):
     contract: Contract
     settings: Dict[str, Effective]
     problems: Tuple[Problem, ...]
+
+    def __repr__(self) -> str:
+        return f"Resolution({self.contract.target!r}, {list(self.settings.values())!r})"
 
     @property
     def values(self) -> Dict[str, Optional[Value]]:
@@ -209,12 +231,13 @@ class _Draft:
             self._problem("legacy-name", entry, message, suggestion=setting.name)
         if outcome.trimmed:
             message = "white space around the value was ignored (a CRLF file is the usual cause)"
-            self._problem("whitespace", entry, message, suggestion=entry.text.strip(" \t\n\r\v\f"))
-        self.value, bound = clamp(setting, outcome.value)
+            self._problem("whitespace", entry, message, suggestion=shown(setting, entry.text.strip(WHITE)))
+        moved, bound = clamp(setting, outcome.value)
+        self.value = conceal(setting, moved)
         if bound is not None:
-            given, limit = value(setting, outcome.value), value(setting, self.value)
+            given, limit = value(setting, outcome.value), value(setting, moved)
             message = f"{given} is {_SIDE[bound]} the {bound} {limit}; using {limit}"
-            suggestion = render(setting, self.value)
+            suggestion = render(setting, moved)
             self._problem("clamped-value", entry, message, suggestion=suggestion)
         return "in force", ""
 
