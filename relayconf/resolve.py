@@ -231,7 +231,8 @@ class _Draft:
             self._problem("legacy-name", entry, message, suggestion=setting.name)
         if outcome.trimmed:
             message = "white space around the value was ignored (a CRLF file is the usual cause)"
-            self._problem("whitespace", entry, message, suggestion=shown(setting, entry.text.strip(WHITE)))
+            suggestion = shown(setting, entry.text.strip(WHITE))
+            self._problem("whitespace", entry, message, suggestion=suggestion)
         moved, bound = clamp(setting, outcome.value)
         self.value = conceal(setting, moved)
         if bound is not None:
