@@ -18,8 +18,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, TypeAlias
 
+from pydantic import AfterValidator, PlainSerializer
+
 from relayconf.errors import DeclarationError
+from relayconf.hidden import HiddenUserinfo
 from relayconf.setting import FLAG_KINDS
+from relayconf.values import mask_userinfo
 
 __all__ = [
     "AllowBlank",
@@ -66,7 +70,10 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The unit of a bare integer in a duration: ``h``, ``m``, ``s`` or ``ms`` (the default)."""
+    """The unit of a bare integer in a duration: ``h``, ``m``, ``s`` or ``ms``.
+
+    Without it the name decides: ``ms`` where it ends in ``_MS``, else ``s``, as pydantic reads it.
+    """
 
     unit: str
 
@@ -215,8 +222,13 @@ class Bytes:
 #: A boolean, or a share of keys as text (``"25%"``); decided for one key by ``relayconf.share``.
 Rollout: TypeAlias = Annotated[bool | str, Kind("rollout")]
 
-#: An absolute url; its userinfo is never shown.
-Url: TypeAlias = Annotated[str, Kind("url")]
+#: An absolute url: text to use as it is, whose repr and JSON have no userinfo.
+Url: TypeAlias = Annotated[
+    str,
+    Kind("url"),
+    AfterValidator(HiddenUserinfo),
+    PlainSerializer(mask_userinfo, return_type=str, when_used="json"),
+]
 
 
 def ms(milliseconds: int) -> timedelta:
