@@ -43,8 +43,15 @@ ENVIRONMENT_NAMES = (
     "AGENTA_AGENT_TOOLS_RELAY_RESPONSE_WATCH_ENABLED",
 )
 
-#: Durations from relay.json below this many milliseconds are left to the contract's range.
-_SHORTEST = 10
+#: For the numbers among ``NAMES``, in their order: bounds within which a value needs no contract
+#: to be known as in range. Milliseconds, but for the count and the bytes. (A test compares.)
+SURELY_IN_RANGE = (
+    (10, 60_000),
+    (10, 60_000),
+    (0, 10_000),
+    (100, 86_400_000),
+    (1_024, 268_435_456),
+)
 
 #: A bound on relay.json: tools with their schemas. The writer trusts its runner, not its disk.
 MAX_RELAY_JSON = 1024 * 1024
@@ -149,12 +156,13 @@ def _switched_off(told: Told) -> bool:
 
 
 def _as_told(told: Told) -> Optional[List[Any]]:
-    """Return the values that relay.json gives, where it gives all, in their canonical form."""
+    """Return the values that relay.json gives, where it gives all, and nothing is left to judge."""
     values = [told.settings.get(name, (None, ""))[0] for name in NAMES]
+    for value, (low, high) in zip(values, SURELY_IN_RANGE):
+        if type(value) is not int or not low <= value <= high:
+            return None
     flag, mode = values[5:]
-    durations = all(type(v) is int and v >= _SHORTEST for v in (values[0], values[1], values[3]))
-    numbers = all(type(v) is int and v >= 0 for v in (values[2], values[4]))
-    known = durations and numbers and isinstance(flag, bool) and mode in ("auto", "watch", "poll")
+    known = type(flag) is bool and mode in ("auto", "watch", "poll") and values[0] <= values[1]
     return values if known else None
 
 
