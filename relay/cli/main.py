@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from relay.cli import demo, serve, tools
+from relay.cli import demo, serve
 from relay.errors import RelayError
 from relayconf.errors import RelayconfError, StrictError
 
@@ -30,23 +30,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     serve.add_parser(commands)
-    # For the list of commands only: `relay call` never comes here, see relay.cli.
+    # For the list of commands alone: these take the short way of relay.cli.
     commands.add_parser("call", help="ask a runner to run a tool, and print what it says")
-    _add_tools(commands)
+    commands.add_parser("tools", help="the tools that a session's runner offers")
     demo.add_parser(commands)
     return parser
-
-
-def _add_tools(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "tools",
-        help="the tools that a session's runner offers",
-        description="List the tools of a session directory's runner, as its relay.json says.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--dir", metavar="DIR", help="the session directory (RELAY_DIR)")
-    parser.add_argument("--json", action="store_true", help="answer in JSON, with the schemas")
-    parser.set_defaults(run=lambda arguments: tools.run(arguments.dir, as_json=arguments.json))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
