@@ -31,11 +31,16 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 
 
 class Entry(NamedTuple):
-    """One assignment: a name and its text exactly as written, and where it stands."""
+    """One assignment: a name and its text exactly as written, and where it stands.
+
+    ``fault`` says why what stands there is no text at all (a table, a file that cannot be read);
+    it never holds any part of a value.
+    """
 
     name: str
     text: str
     origin: str
+    fault: Optional[str] = None
 
     def __repr__(self) -> str:
         return f"Entry({self.name!r}, origin={self.origin!r})"
@@ -53,7 +58,8 @@ class Sources(NamedTuple):
 
     ``env_files`` are paths, lowest first; ``options`` are texts ``NAME=VALUE``; ``deployment``
     selects sections and files of settings in ``config_dir``; ``secrets_dir`` holds one file for
-    each secret. With ``config_dir`` or ``secrets_dir`` of ``None`` nothing is read there.
+    each secret. With ``config_dir`` or ``secrets_dir`` of ``None`` nothing is read there; a file
+    that ``NAME_FILE`` names is read all the same.
     """
 
     environ: Mapping[str, str]
@@ -75,11 +81,19 @@ def collect(contract: Contract, sources: Sources) -> List[Layer]:
     """Read every source once and return its layers, low to high.
 
     Raises:
-        SourceError: an env file cannot be read or parsed.
+        SourceError: an env file or a settings file cannot be read or parsed.
         TargetError: an option names a setting that the contract does not have.
     """
-    return [
+    from relayconf.files.secret import secret_entries  # noqa: PLC0415 - it imports this module
+
+    files = [
+        Layer("file", _file_entries(contract, sources)),
         Layer("env-file", tuple(_env_file_entries(sources.env_files, sources.environ))),
+    ]
+    secrets = secret_entries(contract, sources.secrets_dir, sources.environ, files)
+    return [
+        *files,
+        Layer("secret-file", secrets),
         environment_layer(contract, sources.environ),
         Layer("option", tuple(_option_entries(contract, sources.options))),
     ]
@@ -118,6 +132,14 @@ def read_bytes(path: str) -> bytes:
 def _open_without_blocking(path: str, flags: int) -> int:
     # A FIFO in the place of a file would block the open for ever.
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _file_entries(contract: Contract, sources: Sources) -> Tuple[Entry, ...]:
+    if sources.config_dir is None:
+        return ()
+    from relayconf.files import settings_entries  # noqa: PLC0415 - it imports this module
+
+    return settings_entries(contract, sources.config_dir, sources.deployment)
 
 
 def _env_file_entries(paths: Sequence[str], environ: Mapping[str, str]) -> Iterable[Entry]:

@@ -170,7 +170,7 @@ class _Draft:
                 continue
             last = written[-1]
             rest.extend(reversed(written[:-1]))
-            if not speaking and not self._unset(last.text):
+            if not speaking and not self._unset(last):
                 speaking.append(last)
             else:
                 rest.append(last)
@@ -178,48 +178,61 @@ class _Draft:
             self._report_duplicates(layer, speaking, rest)
         return speaking + rest
 
-    def _unset(self, text: str) -> bool:
-        return is_blank(text) and not self.setting.allow_blank
+    def _unset(self, entry: Entry) -> bool:
+        return entry.fault is None and is_blank(entry.text) and not self.setting.allow_blank
 
     def _report_duplicates(self, layer: str, speaking: List[Entry], rest: List[Entry]) -> None:
         if not speaking:
             return
         winner = speaking[0]
         for entry in rest:
-            if self._unset(entry.text):
+            if self._unset(entry):
                 continue
             if entry.name != winner.name:
                 message = f"set under two names in one layer; {winner.name} wins over {entry.name}"
                 self._problem("duplicate-name", entry, message, suggestion=self.setting.name)
-            elif (entry.text, entry.origin) != (winner.text, winner.origin):
+            elif layer != _STACKED and (entry.text, entry.origin) != (winner.text, winner.origin):
                 message = f"set twice in layer {layer}; {winner.origin} wins over {entry.origin}"
                 self._problem("shadowed", entry, message)
 
     def _shadow(self, layer: str, offered: Sequence[Entry]) -> None:
         for entry in offered:
-            verdict = "blank" if self._unset(entry.text) else "shadowed"
+            verdict = "blank" if self._unset(entry) else "shadowed"
             self._offer(layer, entry, verdict)
             if verdict == "shadowed":
                 text = shown(self.setting, entry.text)
-                message = f"{layer} value {text!r} ({entry.origin}) is shadowed by {self.layer}"
+                by = self.layer if layer != self.layer else self.origin
+                message = f"{layer} value {text!r} ({entry.origin}) is shadowed by {by}"
                 self.notes.append(Note("shadowed", message))
 
     def _decide(self, layer: str, offered: Sequence[Entry]) -> bool:
         """Judge the text that speaks for a layer; True where it is in force."""
-        first, rest = offered[0], offered[1:]
-        verdict, reason = self._judge(first)
-        self._offer(layer, first, verdict, reason)
-        if verdict == "in force":
-            self.layer, self.origin, self.raw = layer, first.origin, first.text
+        rest = list(offered)
+        decided = False
+        while rest and not decided:
+            entry = rest.pop(0)
+            verdict, reason = self._judge(entry)
+            self._offer(layer, entry, verdict, reason)
+            decided = verdict == "in force"
+            if decided:
+                self.layer, self.origin, self.raw = layer, entry.origin, entry.text
+            if layer != _STACKED:
+                break
+        if layer == _STACKED:
+            self._shadow(layer, rest)
+            return decided
         for entry in rest:
-            self._offer(layer, entry, "blank" if self._unset(entry.text) else "shadowed")
-        return verdict == "in force"
+            self._offer(layer, entry, "blank" if self._unset(entry) else "shadowed")
+        return decided
 
     def _judge(self, entry: Entry) -> Tuple[str, str]:
         setting = self.setting
-        if self._unset(entry.text):
+        if self._unset(entry):
             self._blank(entry)
             return "blank", "a blank is unset"
+        if entry.fault is not None:
+            self._problem("invalid-value", entry, entry.fault)
+            return "invalid", entry.fault
         outcome = self._parse(entry.text)
         if isinstance(outcome, Invalid):
             text = shown(setting, entry.text)
@@ -262,7 +275,7 @@ class _Draft:
     def _problem(
         self, code: str, entry: Entry, message: str, *, suggestion: Optional[str] = None
     ) -> None:
-        raw = None if self.setting.secret else entry.text
+        raw = None if self.setting.secret else entry.fault or entry.text
         self.codes.append(code)
         self.notes.append(Note(code, message))
         self.problems.append(
@@ -296,5 +309,9 @@ class _Draft:
             return "clamped"
         return "default" if self.layer == "default" else "ok"
 
+
+#: The layer of settings files, whose sections and files are made to override each other: that one
+#: beats another is no finding, and where the highest is invalid the one below it serves.
+_STACKED = "file"
 
 _SIDE = {"minimum": "below", "maximum": "above"}
