@@ -106,7 +106,15 @@ class Asked(NamedTuple):
 
 def run(argv: List[str]) -> int:
     """Carry out ``relay call`` with these arguments and return its exit status."""
-    _catch_signals()
+    before = _catch_signals()
+    try:
+        return _run(argv)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(argv: List[str]) -> int:
     if stdout_is_closed():
         return complain("call", "stdout is closed; the answer would be lost", USAGE_ERROR)
     exchange: Optional[Exchange] = None
@@ -196,11 +204,14 @@ def _stdin() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def _catch_signals() -> None:
+def _catch_signals() -> Dict[signal.Signals, Any]:
+    """Let signals raise ``Stopped``, and return what they did before."""
+    before: Dict[signal.Signals, Any] = {}
     for number in _SIGNALS:
         # A signal that the parent has ignored, as `nohup` does, stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _stop)
+            before[number] = signal.signal(number, _stop)
+    return before
 
 
 def _stop(number: int, _frame: Optional[FrameType]) -> NoReturn:

@@ -95,6 +95,20 @@ def serve() -> Iterator[Callable[..., ScriptedRunner]]:
 
 
 @pytest.fixture
+def appear() -> Callable[[Path, str, bytes], None]:
+    """Return a function that lets a file appear as any peer does: complete, by rename."""
+
+    def publish(directory: Path, name: str, body: bytes) -> None:
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            protocol.publish(fd, name, body)
+        finally:
+            os.close(fd)
+
+    return publish
+
+
+@pytest.fixture
 def until() -> Callable[[Callable[[], object]], None]:
     """Return a function that waits until a condition holds."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Callable
@@ -12,9 +11,8 @@ from typing import Any
 import pytest
 
 import relay
-from relay import protocol
 from relay.client.exchange import TAKEN, WITHDRAWN, Exchange
-from relay.client.wakes import Pause, ThreadWakes, Waiter
+from relay.client.wakes import Pause
 from relay.client.writer import Writer
 from relay.errors import (
     BadRequest,
@@ -32,25 +30,7 @@ from relay.errors import (
 from relay.protocol import Request, Response
 
 Serve = Callable[..., Any]
-
-#: Seconds of a wait that is woken long before.
-PATIENCE = 30.0
-
-
-def tell(session: Path, **settings: tuple[object, str]) -> None:
-    """Publish a relay.json as a runner does."""
-    body = {
-        "protocol": 1,
-        "runner": "scripted",
-        "generation": 1,
-        "settings": {name: {"value": v, "layer": layer} for name, (v, layer) in settings.items()},
-        "tools": [],
-    }
-    fd = os.open(session, os.O_RDONLY)
-    try:
-        protocol.publish(fd, protocol.RELAY_JSON, json.dumps(body).encode())
-    finally:
-        os.close(fd)
+Appear = Callable[[Path, str, bytes], None]
 
 
 class TestAnswers:
@@ -111,13 +91,13 @@ class TestAnswers:
         with pytest.raises(Paused, match="paused"):
             relay.call("any", dir=session)
 
-    def test_an_answer_may_be_there_already(self, session: Path) -> None:
+    def test_an_answer_may_be_there_already(self, session: Path, appear: Appear) -> None:
         """A response that appears with the request is taken without any wait."""
         writer = Writer(session)
         exchange = writer.exchange("any")
         steps = exchange.steps()
         pause = next(steps)
-        answer_by_hand(session, pause, b'{"ok":true,"text":"early","more":[1]}')
+        appear(session, pause.name, b'{"ok":true,"text":"early","more":[1]}')
         with pytest.raises(StopIteration) as done:
             steps.send(True)
         assert "early" == done.value.value
@@ -125,10 +105,12 @@ class TestAnswers:
     @pytest.mark.parametrize(
         "body", [b"", b"nonsense", b"[]", b"{}", b'{"ok":1}', b'{"ok":true,"text":5}', b"\xff"]
     )
-    def test_what_is_no_response_is_said_to_be_none(self, session: Path, body: bytes) -> None:
+    def test_what_is_no_response_is_said_to_be_none(
+        self, session: Path, appear: Appear, body: bytes
+    ) -> None:
         """A damaged response ends the call at once, with an error of its own, and is removed."""
         steps = Writer(session).exchange("any").steps()
-        answer_by_hand(session, next(steps), body)
+        appear(session, next(steps).name, body)
         with pytest.raises(BadResponse):
             steps.send(True)
         assert [] == [name for name in os.listdir(session) if name.endswith(".res.json")]
@@ -159,22 +141,13 @@ class TestAnswers:
         assert "too_large" == caught.value.code
         assert [] == [name for name in os.listdir(session) if name.endswith(".res.json")]
 
-    def test_half_a_surrogate_pair_is_replaced(self, session: Path) -> None:
+    def test_half_a_surrogate_pair_is_replaced(self, session: Path, appear: Appear) -> None:
         """A text that JavaScript cut inside an emoji arrives, and can be printed."""
         steps = Writer(session).exchange("any").steps()
-        answer_by_hand(session, next(steps), b'{"ok":true,"text":"a\\ud83d"}')
+        appear(session, next(steps).name, b'{"ok":true,"text":"a\\ud83d"}')
         with pytest.raises(StopIteration) as done:
             steps.send(True)
         assert "a\N{REPLACEMENT CHARACTER}" == done.value.value
-
-
-def answer_by_hand(session: Path, pause: Pause, body: bytes) -> None:
-    """Let a response appear as any runner does: complete, by rename."""
-    fd = os.open(session, os.O_RDONLY)
-    try:
-        protocol.publish(fd, pause.name, body)
-    finally:
-        os.close(fd)
 
 
 class TestAsking:
@@ -274,7 +247,9 @@ class TestDeadline:
             relay.call("any", dir=session, timeout=0.2)
         assert caught.value.may_have_run
 
-    def test_an_answer_between_the_last_look_and_the_withdrawal_counts(self, session: Path) -> None:
+    def test_an_answer_between_the_last_look_and_the_withdrawal_counts(
+        self, session: Path, appear: Appear
+    ) -> None:
         """An answer at the very deadline is returned, and not thrown away."""
         now = [0.0]
         pauses: list[Pause] = []
@@ -284,7 +259,7 @@ class TestDeadline:
                 # The writer has just looked, and asks whether its time is over.
                 request = pauses[0].name.replace(".res.", ".req.")
                 os.unlink(session / request)
-                answer_by_hand(session, pauses[0], b'{"ok":true,"text":"just in time"}')
+                appear(session, pauses[0].name, b'{"ok":true,"text":"just in time"}')
                 now[0] = 10.0
             return now[0]
 
@@ -378,7 +353,7 @@ class TestNotExecuted:
         assert "mine" == relay.call("any", dir=session, call_id="mine", environ=environ)
         assert 3 == len(set(runner.ids))
 
-    def test_it_ends_at_the_deadline(self, session: Path) -> None:
+    def test_it_ends_at_the_deadline(self, session: Path, appear: Appear) -> None:
         """Runners that start and start do not keep a caller beyond its deadline."""
         now = [0.0]
         steps = Writer(session, clock=lambda: now[0]).exchange("any", timeout=1).steps()
@@ -386,7 +361,7 @@ class TestNotExecuted:
         steps.send(True)
         for path in session.iterdir():
             path.unlink()
-        answer_by_hand(session, pause, b'{"ok":false,"error":"started","code":"not_executed"}')
+        appear(session, pause.name, b'{"ok":false,"error":"started","code":"not_executed"}')
         now[0] = 1.0
         with pytest.raises(NotExecuted, match="started") as caught:
             steps.send(True)
@@ -398,90 +373,3 @@ class TestNotExecuted:
         with pytest.raises(CallError):
             relay.call("any", dir=session, timeout=0.5, environ={"RELAY_POLL_MS": "200"})
         assert len(runner.ids) <= 4
-
-
-class TestDirectoryReplaced:
-    def test_between_calls(self, session: Path, serve: Serve) -> None:
-        """A writer goes on in a directory that was deleted and made again."""
-        first = serve(session)
-        writer = Writer(session)
-        assert "1" == writer.call("echo", {"text": "1"})
-        first.stop()
-        session.rmdir()
-        session.mkdir()
-        serve(session)
-        assert "2" == writer.call("echo", {"text": "2"})
-
-    def test_while_a_request_lies_there(self, session: Path, tmp_path: Path) -> None:
-        """A request that nobody had taken is put again into the directory that replaces its own."""
-        exchange = Writer(session).exchange("any")
-        steps = exchange.steps()
-        next(steps)
-        steps.send(True)
-        session.rename(tmp_path / "old")
-        session.mkdir()
-        pause = steps.send(False)
-        assert ([], 1) == (os.listdir(tmp_path / "old"), len(os.listdir(session)))
-        answer_by_hand(session, pause, b'{"ok":true,"text":"found"}')
-        with pytest.raises(StopIteration) as done:
-            steps.send(True)
-        assert "found" == done.value.value
-
-    def test_a_request_that_was_taken_is_not_asked_twice(
-        self, session: Path, tmp_path: Path
-    ) -> None:
-        """A request that a runner may have is never published again."""
-        steps = Writer(session).exchange("any").steps()
-        next(steps)
-        steps.send(True)
-        for path in session.iterdir():
-            path.unlink()
-        session.rename(tmp_path / "old")
-        session.mkdir()
-        pause = steps.send(False)
-        assert [] == os.listdir(session)
-        answer_by_hand(session, pause, b'{"ok":true,"text":"found"}')
-        with pytest.raises(StopIteration) as done:
-            steps.send(True)
-        assert "found" == done.value.value
-
-    def test_a_vanished_directory_ends_at_the_deadline(self, session: Path) -> None:
-        """A directory that is gone for good ends a call at its deadline, as a timeout."""
-        now = [0.0]
-        steps = Writer(session, clock=lambda: now[0]).exchange("any", timeout=1).steps()
-        next(steps)
-        steps.send(True)
-        for path in session.iterdir():
-            path.unlink()
-        session.rmdir()
-        assert 0 < steps.send(False).seconds
-        now[0] = 1.0
-        with pytest.raises(CallTimeout):
-            steps.send(False)
-
-
-class TestRelayJson:
-    def test_a_kill_reaches_a_waiting_call(self, session: Path) -> None:
-        """A call that waits on its watch leaves it when the flag is killed outside."""
-        writer = Writer(session)
-        steps = writer.exchange("any").steps()
-        next(steps)
-        assert steps.send(True).watch
-        tell(session, RELAY_RESPONSE_WATCH_ENABLED=(False, "fleet"))
-        assert not steps.send(True).watch
-        tell(session, RELAY_RESPONSE_WATCH_ENABLED=(True, "default"))
-        assert steps.send(False).watch
-        steps.close()
-
-    def test_a_change_wakes_a_waiting_call(self, session: Path) -> None:
-        """A new relay.json is acted on when it appears, and not at the next poll."""
-        steps = Writer(session).exchange("any").steps()
-        wakes, waiter = ThreadWakes(), Waiter()
-        wakes.wait(waiter, next(steps))
-        pause = steps.send(True)._replace(seconds=PATIENCE)
-        tell(session, RELAY_MODE=("poll", "override"))
-        assert wakes.wait(waiter, pause)
-        pause = steps.send(True)
-        wakes.leave(waiter)
-        steps.close()
-        assert not pause.watch
