@@ -76,6 +76,11 @@ class Effective(NamedTuple):
         shown_value = present(self.setting, self.value)
         return f"Effective({self.setting.name!r}, {shown_value!r}, {self.layer!r}, {self.status!r})"
 
+    @property
+    def untouched(self) -> bool:
+        """Whether the declared default stands, and no layer and no rule has had a say in it."""
+        return self.layer == "default" and self.value == self.setting.default
+
 
 class Resolution(NamedTuple):
     """Every effective value of one contract, and every problem found on the way."""
