@@ -8,6 +8,7 @@
      +-- SourceError        an env, settings or secret file that cannot be read or parsed
      +-- TargetError        a target that names nothing known
      +-- StrictError        ``--strict`` found problems; carries all of them
+     +-- FlagError          a question to a flag that it has no answer to
 
 Every error has a stable ``code``. Its text is one message for a person: what happened, to which
 name, where it came from, and what to do. No message holds a secret. Ground floor.
@@ -53,6 +54,12 @@ class TargetError(RelayconfError):
     """A target names no installed settings class, no importable class and no contract file."""
 
     code = "target"
+
+
+class FlagError(RelayconfError):
+    """There is no such flag, or it is neither on nor off as it was asked."""
+
+    code = "flag"
 
 
 class StrictError(RelayconfError):
