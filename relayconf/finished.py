@@ -12,7 +12,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from relayconf.classes import Field
-from relayconf.resolve import Effective, Resolution
+from relayconf.resolve import Resolution
 from relayconf.setting import Value
 
 Path = tuple[str, ...]
@@ -46,15 +46,10 @@ def finished(
             _add_model(values, field, resolution, fixed, here)
         else:
             effective = resolution.settings[field.setting]
-            wanted = effective.value is not None and (whole or is_set(effective))
+            wanted = effective.value is not None and (whole or not effective.untouched)
             if wanted and field.hand is not None:
                 values[field.key] = field.hand(cast("Value", effective.value))
     return values
-
-
-def is_set(effective: Effective) -> bool:
-    """Whether a value is another than the default, or some layer says the same."""
-    return effective.layer != "default" or effective.value != effective.setting.default
 
 
 def _add_model(

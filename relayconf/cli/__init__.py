@@ -20,7 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; no exception leaves but SystemExit."""
     from relayconf.cli.parser import build_parser  # noqa: PLC0415 - argparse only when it runs
 
-    arguments = build_parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = build_parser(argv).parse_args(argv)
     _log_to_stderr()
     try:
         code = int(arguments.run(arguments))

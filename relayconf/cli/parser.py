@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
-from relayconf.cli import explain, generate, show
+from relayconf.setting import MASK
+
+#: Every command, in the order of the help; each is the module of that name beside this one.
+COMMANDS = ("show", "explain", "diff", "flags", "compose", "generate", "run", "completion")
+
+_ASSIGNED = re.compile(r"'([^'=]*)=[^']*'")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser; each command sets ``run`` to its function."""
-    parser = argparse.ArgumentParser(
+def build_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser; each command sets ``run`` to its function.
+
+    Args:
+        argv: what will be parsed. Where it begins with a command, no other command is loaded.
+    """
+    parser = _Parser(
         prog="relayconf",
         description="Configuration and feature flags for services deployed with Compose: "
         "what a value is, where it comes from, and what is wrong with it.",
@@ -17,9 +30,23 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (show, explain, generate):
-        command.add_parser(commands)
+    for command in argv[:1] if argv and argv[0] in COMMANDS else COMMANDS:
+        import_module(f"relayconf.cli.{command}").add_parser(commands)
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose messages repeat no value: ``NAME=VALUE`` in a wrong place may be a secret."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            words = (re.sub(r"=.*", f"={MASK}", word, flags=re.DOTALL) for word in unknown)
+            self.error(f"unrecognized arguments: {' '.join(words)}")
+        return found
+
+    def error(self, message: str) -> Any:
+        super().error(_ASSIGNED.sub(rf"'\1={MASK}'", message))
 
 
 class _Version(argparse.Action):

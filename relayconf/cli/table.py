@@ -11,6 +11,9 @@ _STYLES = {
     "repaired": "yellow",
     "killed": "bold magenta",
     "default": "dim",
+    "overdue": "bold red",
+    "expired": "red",
+    "due": "yellow",
 }
 
 
@@ -19,7 +22,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     Args:
         header: the names of the columns.
-        rows: texts, as many in each row as there are columns; the last column decides the colour.
+        rows: texts, as many in each row as there are columns; the first word of the last column
+            decides the colour.
 
     Returns:
         Text without a trailing newline. Off a terminal it has no colour and is never cut.
@@ -45,7 +49,7 @@ def _coloured(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     for name in header:
         layout.add_column(name, overflow="fold")
     for row in rows:
-        layout.add_row(*map(Text, row), style=_STYLES.get(row[-1], ""))
+        layout.add_row(*map(Text, row), style=_STYLES.get(row[-1].partition(" ")[0], ""))
     console = Console()
     with console.capture() as capture:
         console.print(layout)

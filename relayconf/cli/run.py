@@ -1,0 +1,80 @@
+"""``relayconf run``: resolve, validate, export, and become the command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from relayconf import answers, report
+from relayconf.cli import common
+from relayconf.export import exported
+from relayconf.resolve import Resolution
+from relayconf.targets import find_contract
+
+#: As a shell reports it: the command was not found, or was found and cannot be run.
+EX_NOT_FOUND = 127
+EX_NOT_RUNNABLE = 126
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "run",
+        help="run a command with checked and canonical settings",
+        description="Resolve TARGET's settings, report every problem on stderr, export what is "
+        "set as canonical text, and become the command: its signals and its exit code are its own. "
+        "Settings that nobody sets stay unset. 127: the command is not found; 126: it cannot be "
+        "run; 78: --strict refuses.",
+        usage="%(prog)s [--target TARGET] [options] -- CMD [ARG ...]",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "command", nargs="+", metavar="CMD", help="the command and its arguments, behind --"
+    )
+    common.add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replace this process by the command; return only where that fails."""
+    process = common.read(arguments)
+    contract = find_contract(arguments.target or common.only_target())
+    resolution = common.resolved(contract, process)
+    _report(resolution, as_json=arguments.json)
+    return _become(arguments.command, exported(resolution, os.environb))
+
+
+def _report(resolution: Resolution, *, as_json: bool) -> None:
+    # stdout is the command's; --json gives the problems to a program that reads stderr.
+    if not as_json:
+        report.once(resolution.problems)
+    elif resolution.problems:
+        problems = [answers.problem_document(problem) for problem in resolution.problems]
+        sys.stderr.write(json.dumps({"problems": problems}, ensure_ascii=False) + "\n")
+
+
+def _become(command: Sequence[str], environ: dict[bytes, bytes]) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for name in ("SIGPIPE", "SIGXFSZ"):
+        # Python ignores these for itself, and what is ignored stays so in the command.
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    try:
+        os.execvpe(command[0], list(command), environ)  # noqa: S606 - becoming it is the purpose
+    except (FileNotFoundError, NotADirectoryError) as error:
+        return _refuse(command[0], error, EX_NOT_FOUND)
+    except OSError as error:
+        return _refuse(command[0], error, EX_NOT_RUNNABLE)
+    except ValueError:
+        return _refuse(command[0], OSError(0, "an argument holds a NUL character"), EX_NOT_RUNNABLE)
+
+
+def _refuse(name: str, error: OSError, code: int) -> int:
+    missing = code == EX_NOT_FOUND
+    hint = "; is it installed and on PATH, and its interpreter too?" if missing else ""
+    sys.stderr.write(f"relayconf: cannot run {name!r}: {error.strerror}{hint}\n")
+    return code
