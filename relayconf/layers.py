@@ -170,10 +170,13 @@ def _option_entries(contract: Contract, options: Sequence[str]) -> Iterable[Entr
     legacy = {old: setting for setting in contract.settings.values() for old in setting.legacy}
     for option in options:
         name, equals, text = option.partition("=")
+        known = name in contract.settings or name in legacy
         if not equals:
-            raise TargetError(f"--set wants NAME=VALUE, and {name!r} has no '='")
-        if name not in contract.settings and name not in legacy:
+            # Whatever else stands there may be a value whose name was forgotten.
+            raise TargetError(f"--set wants NAME=VALUE, and {name if known else 'it'} has no '='")
+        if not known:
             near = nearest(name, list(contract.settings))
             hint = f"; did you mean {near}?" if near else ""
-            raise TargetError(f"--set {name}: {contract.target} has no setting of that name{hint}")
+            said = name if near or concerns(contract, name) else "NAME"
+            raise TargetError(f"--set {said}: {contract.target} has no setting of that name{hint}")
         yield Entry(name, text, "--set")
