@@ -95,13 +95,37 @@ class Live(Generic[S]):
             self._sources = sources
             if resolution.settings == old.resolution.settings and pending == old.pending:
                 return old
-            settings = cls.from_resolution(resolution)
-            new = Snapshot(old.number + 1, settings, resolution, pending)
-            self.snapshot = new
-            self.current = settings
-            for callback in tuple(self._subscribers):
-                callback(old, new)
-            return new
+            return self._swap(resolution, pending)
+
+    def put(self, resolution: Resolution, sources: Sources) -> Snapshot[S]:
+        """Put a resolution in force as a whole, restart-only settings too, as tests need it.
+
+        Args:
+            resolution: of this class's contract.
+            sources: what later reloads read.
+
+        Raises:
+            InvalidSettingsError: the class's own validators refuse; nothing changes.
+        """
+        with self._swapping:
+            snapshot = self._swap(resolution, ())
+            self._sources = sources
+            return snapshot
+
+    @property
+    def sources(self) -> Sources:
+        """Where the values are read."""
+        return self._sources
+
+    def _swap(self, resolution: Resolution, pending: tuple[str, ...]) -> Snapshot[S]:
+        old = self.snapshot
+        settings = type(self.current).from_resolution(resolution)
+        new = Snapshot(old.number + 1, settings, resolution, pending)
+        self.snapshot = new
+        self.current = settings
+        for callback in tuple(self._subscribers):
+            callback(old, new)
+        return new
 
 
 def load(cls: type[S], sources: Sources | None = None, *, strict: bool | None = None) -> Live[S]:
