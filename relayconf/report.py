@@ -10,7 +10,8 @@ from typing import Iterable, Optional, Set, Tuple
 from relayconf.errors import StrictError
 from relayconf.problems import STRICT_CODES, Problem
 
-_said: Set[Tuple[str, str, Optional[str]]] = set()
+#: What this process has logged already: code, setting, and the text or its origin.
+said: Set[Tuple[str, str, Optional[str]]] = set()
 
 
 def once(problems: Iterable[Problem]) -> None:
@@ -22,9 +23,9 @@ def once(problems: Iterable[Problem]) -> None:
     for problem in problems:
         text = problem.raw if problem.raw is not None else problem.origin
         key = (problem.code, problem.name, text)
-        if key in _said:
+        if key in said:
             continue
-        _said.add(key)
+        said.add(key)
         import logging  # noqa: PLC0415 - most starts have nothing to say
 
         level = {"error": logging.WARNING, "warning": logging.WARNING}.get(
