@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List
 
 if TYPE_CHECKING:
+    from relayconf import flags, testing
     from relayconf.contract import from_document, load_installed
     from relayconf.errors import (
         ContractError,
         DeclarationError,
+        FlagError,
         RelayconfError,
         SourceError,
         StrictError,
@@ -28,6 +30,7 @@ __all__ = [
     "Contract",
     "ContractError",
     "DeclarationError",
+    "FlagError",
     "InvalidSettingsError",
     "Live",
     "RelayconfError",
@@ -40,16 +43,19 @@ __all__ = [
     "StrictError",
     "TargetError",
     "contract_of",
+    "flags",
     "from_document",
     "load",
     "load_installed",
     "resolve",
+    "testing",
 ]
 
 _HOMES: Dict[str, str] = {
     "Contract": "setting",
     "ContractError": "errors",
     "DeclarationError": "errors",
+    "FlagError": "errors",
     "InvalidSettingsError": "settings",
     "Live": "live",
     "RelayconfError": "errors",
@@ -68,14 +74,17 @@ _HOMES: Dict[str, str] = {
     "resolve": "resolve",
 }
 
+_MODULES = frozenset({"flags", "testing"})
+
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
+    home = name if name in _MODULES else _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - only when something is used
 
-    value = getattr(import_module(f"{__name__}.{home}"), name)
+    module = import_module(f"{__name__}.{home}")
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 
