@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from relayconf.layers import Sources
     from relayconf.live import Live, Snapshot, load
-    from relayconf.resolve import Resolution, resolve
+    from relayconf.resolve import Resolution
     from relayconf.setting import Contract, Setting
     from relayconf.settings import InvalidSettingsError, Settings, contract_of
 
@@ -47,7 +47,6 @@ __all__ = [
     "from_document",
     "load",
     "load_installed",
-    "resolve",
     "testing",
 ]
 
@@ -71,7 +70,6 @@ _HOMES: Dict[str, str] = {
     "from_document": "contract",
     "load": "live",
     "load_installed": "contract",
-    "resolve": "resolve",
 }
 
 _MODULES = frozenset({"flags", "testing"})
