@@ -15,7 +15,7 @@ from relayconf.files import json_tokens, toml_tokens, yaml_tokens
 from relayconf.files.order import DEFAULT, applying
 from relayconf.files.regular import read_regular, shown_path
 from relayconf.files.tokens import MAX_BYTES, NULL, TABLE, Document, Leaf, Section, Token
-from relayconf.layers import Entry
+from relayconf.layers import Entry, concerns
 from relayconf.setting import Contract, Setting
 from relayconf.values import is_blank
 
@@ -45,7 +45,7 @@ def read_entries(
         for name in (setting.name, *setting.legacy)
     }
     names = {DEFAULT, (deployment or DEFAULT).lower(), "global"}
-    files = {path: _sections(path, names) for path in paths}
+    files = {path: _sections(contract, path, names) for path in paths}
     return tuple(
         _entry(declared, shown_path(path), token)
         for path, section in applying(files, deployment)
@@ -53,11 +53,11 @@ def read_entries(
     )
 
 
-def _sections(path: str, names: set[str]) -> dict[str, Section]:
+def _sections(contract: Contract, path: str, names: set[str]) -> dict[str, Section]:
     """Read one file into its sections; keys outside of any section belong to the default one."""
     extension = path.rpartition(".")[2]
     document = _READERS[extension](read_regular(path, limit=MAX_BYTES), path=path)
-    outside = tuple(_outside(path, document, names))
+    outside = tuple(_outside(contract, path, document, names))
     sections: dict[str, Section] = {}
     for section in document.sections:
         name = section.key.lower()
@@ -73,7 +73,8 @@ def _sections(path: str, names: set[str]) -> dict[str, Section]:
     return sections
 
 
-def _outside(path: str, document: Document, names: set[str]) -> Iterator[Token]:
+def _outside(contract: Contract, path: str, document: Document, names: set[str]) -> Iterator[Token]:
+    """Yield the keys that stand outside of the sections that may apply."""
     _no_includes(path, document.tokens)
     for token in document.tokens:
         # [global] is dynaconf's alone; where it is no table it is some other program's key.
@@ -83,7 +84,8 @@ def _outside(path: str, document: Document, names: set[str]) -> Iterator[Token]:
             message = f"{token.key} is the name of a section here, so it must be a table"
             raise _error(message, path, token)
     for section in document.sections:
-        if section.key.lower() not in names:
+        # Another deployment's section, or another program's table; a setting cannot be one.
+        if section.key.lower() not in names and concerns(contract, section.key):
             yield Token(section.key, section.line, section.column, Leaf(fault=TABLE))
 
 

@@ -20,6 +20,7 @@ from relayconf.files.tokens import (
     Source,
     Step,
 )
+from relayconf.values.spelling import quote
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
@@ -64,7 +65,7 @@ class _Reader:
         while True:
             key, index = self.key(at), at
             if key[0] in seen:
-                raise self.source.error("not JSON settings: a key stands twice", index)
+                raise self.source.error(f"the key {quote(key[0])} stands twice", index)
             seen.add(key[0])
             at = self.space(key[1])
             if not self.text.startswith(":", at):

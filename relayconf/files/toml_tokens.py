@@ -33,7 +33,19 @@ _LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+
 # a setting thinks of so many is for its grammar to say.
 _LONG_INTEGER = re.compile(r"([0-9]{100})[0-9]{900,}")
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
-_TWICE = ("Cannot declare", "Cannot overwrite", "Duplicate inline", "Cannot redefine")
+# tomllib says in four ways what is one mistake, and leaves open what to do about others.
+_TWICE = "a key or a table stands twice, or is both a value and a table"
+_CLEARER = {
+    "Cannot declare": _TWICE,
+    "Cannot overwrite": _TWICE,
+    "Cannot redefine": _TWICE,
+    "Cannot mutate": _TWICE,
+    "Duplicate inline": _TWICE,
+    "Invalid value": "not TOML: no value that TOML knows; a text needs quotes",
+    "Expected newline or end": "not TOML: something follows the value; a text needs quotes, and "
+    "a number has no leading zero",
+    "Illegal character '\\n'": "not TOML: the line ends before the quotes are closed",
+}
 
 _TABLES = "it is a list of tables; a list holds plain items"
 
@@ -62,13 +74,11 @@ def _explained(error: ValueError, source: Source) -> SourceError:
     message = str(error)
     place = _PLACE.search(message)
     reason = message[: place.start()] if place else message
-    if reason.startswith(_TWICE):
-        # tomllib prints the key as Python's tuple, and says in four ways what is one mistake.
-        reason = "a key or a table stands twice, or is both a value and a table"
-    where = place[1] and f"{source.path}:{place[1]}:{place[2]}" if place else None
-    if where is None:
-        return source.error(f"not TOML: {reason}", len(source.text))
-    return SourceError(f"not TOML: {reason}", origin=where)
+    clearer = (text for start, text in _CLEARER.items() if reason.startswith(start))
+    reason = next(clearer, f"not TOML: {reason[:1].lower()}{reason[1:]}")
+    if place is None or place[1] is None:
+        return source.error(reason, len(source.text))
+    return SourceError(reason, origin=f"{source.path}:{place[1]}:{place[2]}")
 
 
 def _deepest(text: str) -> int:

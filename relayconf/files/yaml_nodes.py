@@ -26,8 +26,12 @@ from ruamel.yaml.reader import ReaderError
 
 from relayconf.files.tokens import MAX_DEPTH, Source
 
-#: What quotes a piece of the file in the library's messages: a tag, an alias, an unquoted word.
-_QUOTED = re.compile(r"""\s*(?:'[^']{2,}'|"[^"]{2,}")""")
+# The library's messages quote characters, which help, and whole words of the file, which may be a
+# secret that stands without quotes. They print a kind of token in a way of their own.
+_CHARACTER_OR_WORD = re.compile(
+    r"""\s*(?:('(?:\\x..|\\.|[^'\\])'|"'")|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
+)
+_KIND = re.compile(r"\(?'(<[a-z ]+>)',?\)?")
 
 
 class Node:
@@ -65,7 +69,8 @@ def compose(source: Source) -> Node | None:
             composer.take(event)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        reason = _QUOTED.sub("", error.problem or error.context or "it does not parse").strip()
+        reason = error.problem or error.context or "it does not parse"
+        reason = _CHARACTER_OR_WORD.sub(_kept, _KIND.sub(r"\1", reason)).strip()
         raise source.error(f"not YAML: {reason}", mark.index if mark else 0) from None
     except ReaderError as error:
         raise source.error(
@@ -127,6 +132,10 @@ class _Composer:
             self.open.append(node)
             if len(self.open) > MAX_DEPTH:
                 raise self.source.error(f"it nests deeper than {MAX_DEPTH} levels", self.last)
+
+
+def _kept(match: re.Match[str]) -> str:
+    return match.group() if match[1] else ""
 
 
 def _explicit(tag: str | None) -> str | None:

@@ -20,6 +20,7 @@ from relayconf.files.tokens import (
     Token,
 )
 from relayconf.files.yaml_nodes import Node, compose
+from relayconf.values.spelling import quote
 
 #: How many keys all merge keys of a file may bring in together. Each costs a moment, and a chain
 #: of merges multiplies them.
@@ -86,7 +87,8 @@ class _Reader:
                 names: set[str] = set()
                 for key, _ in node.pairs():
                     if key.kind == "scalar" and key.text in names:
-                        raise self.source.error("not YAML settings: a key stands twice", key.index)
+                        message = f"the key {quote(key.text)} stands twice"
+                        raise self.source.error(message, key.index)
                     names.add(key.text if key.kind == "scalar" else "")
             fresh = [child for child in node.children if id(child) not in seen]
             seen.update(map(id, fresh))
@@ -117,7 +119,8 @@ class _Reader:
 
     def merge(self, node: Node, pairs: _Pairs, depth: int) -> None:
         if node.kind != "mapping":
-            raise self.source.error("a merge key ('<<') takes a mapping or a list of", node.index)
+            message = "a merge key ('<<') takes a mapping, or a list of mappings"
+            raise self.source.error(message, node.index)
         brought = self.flat(node, depth + 1)
         self.merged += len(brought)
         if self.merged > _MAX_MERGED:
