@@ -19,7 +19,7 @@ def show_document(resolution: Resolution, *, deployment: Optional[str]) -> Dict[
     return {
         "target": resolution.contract.target,
         "deployment": deployment,
-        "generation": 0,
+        "generation": resolution.generation,
         "settings": [setting_document(e) for e in resolution.settings.values()],
         "problems": [problem_document(p) for p in resolution.problems],
     }

@@ -7,6 +7,8 @@
      +-- ContractError      a contract file that cannot be read as one
      +-- SourceError        an env, settings or secret file that cannot be read or parsed
      +-- TargetError        a target that names nothing known
+     +-- StateError         a state directory that cannot be used or trusted
+     +-- WriteError         a change of the overrides that could not be written
      +-- StrictError        ``--strict`` found problems; carries all of them
      +-- FlagError          a question to a flag that it has no answer to
 
@@ -54,6 +56,18 @@ class TargetError(RelayconfError):
     """A target names no installed settings class, no importable class and no contract file."""
 
     code = "target"
+
+
+class StateError(RelayconfError):
+    """The state directory cannot be made or opened, or others than its owner could write it."""
+
+    code = "state"
+
+
+class WriteError(RelayconfError):
+    """A change of the overrides could not be written; nothing was changed."""
+
+    code = "write"
 
 
 class FlagError(RelayconfError):

@@ -11,6 +11,7 @@ from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence
 
 from relayconf.errors import SourceError, TargetError
 from relayconf.nearest import nearest
+from relayconf.problems import Problem
 from relayconf.setting import Contract
 
 #: Every layer, low to high. A value in a later one beats a value in an earlier one.
@@ -47,10 +48,18 @@ class Entry(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """The assignments of one layer in the order in which they were read; the last one wins."""
+    """The assignments of one layer in the order in which they were read; the last one wins.
+
+    ``kills`` name the flags that are killed in it, by their current names; such an entry's text
+    counts for nothing. ``problems`` are what was wrong with the layer's own store, ``generation``
+    is that store's.
+    """
 
     name: str
     entries: Tuple[Entry, ...]
+    kills: Tuple[Entry, ...] = ()
+    problems: Tuple[Problem, ...] = ()
+    generation: int = 0
 
 
 class Sources(NamedTuple):
@@ -59,7 +68,8 @@ class Sources(NamedTuple):
     ``env_files`` are paths, lowest first; ``options`` are texts ``NAME=VALUE``; ``deployment``
     selects sections and files of settings in ``config_dir``; ``secrets_dir`` holds one file for
     each secret. With ``config_dir`` or ``secrets_dir`` of ``None`` nothing is read there; a file
-    that ``NAME_FILE`` names is read all the same.
+    that ``NAME_FILE`` names is read all the same. ``state_dir`` holds the overrides, and
+    ``state_group`` is the group that shares it.
     """
 
     environ: Mapping[str, str]
@@ -68,6 +78,8 @@ class Sources(NamedTuple):
     deployment: Optional[str] = None
     config_dir: Optional[str] = None
     secrets_dir: Optional[str] = None
+    state_dir: Optional[str] = None
+    state_group: Optional[str] = None
 
     def __repr__(self) -> str:
         options = [option.partition("=")[0] for option in self.options if "=" in option]
@@ -79,6 +91,23 @@ class Sources(NamedTuple):
 
 def collect(contract: Contract, sources: Sources) -> List[Layer]:
     """Read every source once and return its layers, low to high.
+
+    Raises:
+        SourceError: an env file or a settings file cannot be read or parsed.
+        TargetError: an option names a setting that the contract does not have.
+    """
+    layers = configured(contract, sources)
+    if sources.state_dir is not None and os.path.lexists(sources.state_dir):
+        from relayconf.overrides.layer import override_layer  # noqa: PLC0415 - it imports this one
+        from relayconf.overrides.reading import Reader  # noqa: PLC0415 - only where there is one
+
+        reading = Reader(sources.state_dir, group=sources.state_group).read()
+        layers.append(override_layer(contract, reading))
+    return layers
+
+
+def configured(contract: Contract, sources: Sources) -> List[Layer]:
+    """Return the layers of what is configured: all but those that override it.
 
     Raises:
         SourceError: an env file or a settings file cannot be read or parsed.

@@ -21,6 +21,10 @@ SEVERITY: Dict[str, str] = {
     "duplicate-name": "warning",
     "shadowed": "warning",
     "whitespace": "note",
+    "overrides-broken": "error",
+    "override-quarantined": "error",
+    "override-damaged": "warning",
+    "state-directory": "error",
 }
 
 #: What strict mode refuses: a value that is not used as it was written.

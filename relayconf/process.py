@@ -11,6 +11,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 from relayconf import report
 from relayconf.layers import Sources, environment_layer
 from relayconf.resolve import resolve
+from relayconf.state.location import state_path
 from relayconf.targets import find_contract
 
 
@@ -49,5 +50,7 @@ def read_process(
         deployment or own["RELAYCONF_DEPLOYMENT"],
         own["RELAYCONF_CONFIG_DIR"] or ".",
         own["RELAYCONF_SECRETS_DIR"],
+        state_path(environ, own["RELAYCONF_STATE_DIR"]),
+        own["RELAYCONF_STATE_GROUP"],
     )
     return Process(sources, strict or bool(own["RELAYCONF_STRICT"]))

@@ -83,11 +83,15 @@ class Effective(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """Every effective value of one contract, and every problem found on the way."""
+    """Every effective value of one contract, and every problem found on the way.
+
+    ``generation`` is that of the overrides that were taken in, 0 where there are none.
+    """
 
     contract: Contract
     settings: Dict[str, Effective]
     problems: Tuple[Problem, ...]
+    generation: int = 0
 
     def __repr__(self) -> str:
         return f"Resolution({self.contract.target!r}, {list(self.settings.values())!r})"
@@ -114,13 +118,21 @@ def resolve(
     names = list(contract.settings if only is None else only)
     by_name = [(layer.name, _group(layer.entries)) for layer in reversed(layers)]
     drafts = {name: _Draft(contract.settings[name], by_name) for name in names}
+    for layer in layers:
+        for kill in layer.kills:
+            if kill.name in drafts:
+                drafts[kill.name].kill(layer.name, kill)
     for repair in apply_rules(contract, {name: draft.value for name, draft in drafts.items()}):
         drafts[repair.name].repair(repair.value, repair.message)
     problems = [problem for draft in drafts.values() for problem in draft.problems]
+    problems.extend(problem for layer in layers for problem in layer.problems)
     if only is None:
         problems.extend(unknown_names(contract, layers))
     return Resolution(
-        contract, {name: draft.finish() for name, draft in drafts.items()}, tuple(problems)
+        contract,
+        {name: draft.finish() for name, draft in drafts.items()},
+        tuple(problems),
+        max((layer.generation for layer in layers), default=0),
     )
 
 
@@ -157,6 +169,7 @@ class _Draft:
         self.notes: List[Note] = []
         self.problems: List[Problem] = []
         self.stack: List[Candidate] = []
+        self.killed = False
         decided = False
         for layer, entries in layers:
             offered = self._offered(layer, entries)
@@ -287,8 +300,26 @@ class _Draft:
             Problem(code, self.setting.name, message, entry.origin, suggestion, raw)
         )
 
+    def kill(self, layer: str, entry: Entry) -> None:
+        """Take the safe value, whatever any layer says. A later kill speaks for earlier ones."""
+        flag = self.setting.flag
+        if flag is None:
+            return
+        by = "shadowed", f"the flag is killed ({entry.origin})"
+        self.stack = [
+            c._replace(verdict=by[0], reason=by[1]) if c.verdict == "in force" else c
+            for c in self.stack
+        ]
+        self.killed = True
+        self.value = flag.kill
+        self.layer, self.origin, self.raw = layer, entry.origin, render(self.setting, flag.kill)
+        where = (layer, entry.origin, entry.name, self.raw)
+        self.stack.insert(0, Candidate(*where, "in force", "the flag is killed"))
+
     def repair(self, moved: Value, message: str) -> None:
         """Take the value that a rule moved this setting to."""
+        if self.killed:
+            return
         self.value = moved
         entry = Entry(self.setting.name, self.raw or "", self.origin or "default")
         self._problem("rule-repaired", entry, message, suggestion=render(self.setting, moved))
@@ -306,6 +337,8 @@ class _Draft:
         )
 
     def _status(self) -> str:
+        if self.killed:
+            return "killed"
         if "invalid-value" in self.codes or "blank-secret" in self.codes:
             return "invalid"
         if "rule-repaired" in self.codes:
