@@ -1,17 +1,21 @@
 """Reporting: each problem is said once, and strict mode refuses on all of them together.
 
-Ground floor.
+What is said goes to the logger ``relayconf``. A command, whose log is its stderr, takes it as it
+is, since loading ``logging`` would take as long as all that ``show`` does. Ground floor.
 """
 
 from __future__ import annotations
 
-from typing import Iterable, Optional, Set, Tuple
+from typing import Callable, Iterable, Optional, Set, Tuple
 
 from relayconf.errors import StrictError
 from relayconf.problems import STRICT_CODES, Problem
 
 #: What this process has logged already: code, setting, and the text or its origin.
 said: Set[Tuple[str, str, Optional[str]]] = set()
+
+#: Takes each warning instead of the logger, where a command has set it.
+listener: Optional[Callable[[str], None]] = None
 
 
 def once(problems: Iterable[Problem]) -> None:
@@ -26,12 +30,19 @@ def once(problems: Iterable[Problem]) -> None:
         if key in said:
             continue
         said.add(key)
-        import logging  # noqa: PLC0415 - most starts have nothing to say
+        warn(f"{problem.line()} [{problem.code}]", note=problem.severity == "note")
 
-        level = {"error": logging.WARNING, "warning": logging.WARNING}.get(
-            problem.severity, logging.INFO
-        )
-        logging.getLogger("relayconf").log(level, "%s [%s]", problem.line(), problem.code)
+
+def warn(line: str, *, note: bool = False) -> None:
+    """Log one line of text that holds no secret; a note is no more than information."""
+    if listener is not None:
+        if not note:
+            listener(line)
+        return
+    import logging  # noqa: PLC0415 - most starts have nothing to say
+
+    level = logging.INFO if note else logging.WARNING
+    logging.getLogger("relayconf").log(level, "%s", line)
 
 
 def refuse(problems: Iterable[Problem]) -> None:

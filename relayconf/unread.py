@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, MutableMapping
 from typing import Any, cast
 
+from relayconf import report
 from relayconf.layers import Sources
 
 #: Keys of ``model_config`` that name a source, or a way of reading, and what there is instead.
@@ -48,9 +49,7 @@ def say(cls: str, found: Mapping[str, str]) -> None:
         line = f"{cls}: {key} in model_config is not read; {instead}"
         if line not in _said:
             _said.add(line)
-            import logging  # noqa: PLC0415 - most classes have nothing to say
-
-            logging.getLogger("relayconf").warning("%s", line)
+            report.warn(line)
 
 
 def with_places(cls: str, sources: Sources, places: Mapping[str, Any]) -> Sources:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from relayconf import report
 from relayconf.errors import RelayconfError, StrictError
 
 EX_USAGE = 2
@@ -22,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     argv = sys.argv[1:] if argv is None else argv
     arguments = build_parser(argv).parse_args(argv)
-    _log_to_stderr()
+    report.listener = _warn
     try:
         code = int(arguments.run(arguments))
         sys.stdout.flush()
@@ -41,12 +42,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _log_to_stderr() -> None:
-    """Give the library's warnings a plain line each; only a command may configure logging."""
-    import logging  # noqa: PLC0415 - only a command needs it
-
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("relayconf: %(levelname)s: %(message)s"))
-    logger = logging.getLogger("relayconf")
-    logger.handlers = [handler]
-    logger.propagate = False
+def _warn(line: str) -> None:
+    sys.stderr.write(f"relayconf: WARNING: {line}\n")

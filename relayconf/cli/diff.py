@@ -7,7 +7,6 @@ sides, and would hide what differs.
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -77,11 +76,8 @@ def _side(contract: Contract, sources: Sources, name: str) -> _Side:
         return _Side(name, "env-file", resolve(contract, collect(contract, sources)))
     layers = collect(contract, sources._replace(deployment=name))
     if layers == collect(contract, sources._replace(deployment=None)):
-        logging.getLogger("relayconf").warning(
-            "no settings file in %s has a section or a name for deployment %r",
-            sources.config_dir or ".",
-            name,
-        )
+        where = sources.config_dir or "."
+        report.warn(f"no settings file in {where} has a section or a name for deployment {name!r}")
     return _Side(name, "deployment", resolve(contract, layers))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Sequence
 from importlib import import_module
@@ -35,8 +36,19 @@ def build_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
     return parser
 
 
+class _Formatter(argparse.HelpFormatter):
+    """The usual help; argparse makes one for each argument, and loads archive formats to do so."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        options["width"] = options.get("width") or _columns() - 2
+        super().__init__(*arguments, **options)
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose messages repeat no value: ``NAME=VALUE`` in a wrong place may be a secret."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": _Formatter, **options})
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, unknown = self.parse_known_args(args, namespace)
@@ -47,6 +59,13 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         super().error(_ASSIGNED.sub(rf"'\1={MASK}'", message))
+
+
+def _columns() -> int:
+    try:
+        return int(os.environ.get("COLUMNS", "")) or os.get_terminal_size().columns
+    except (OSError, ValueError):
+        return 80
 
 
 class _Version(argparse.Action):
