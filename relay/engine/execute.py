@@ -210,7 +210,7 @@ class Execution:
 
     def _judge(self, tool: Tool | None, request: Request) -> Tool:
         if tool is None:
-            raise Failure("unknown_tool", f"there is no tool {escaped(request.tool)!r}")
+            raise Failure("unknown_tool", f'there is no tool "{escaped(request.tool)}"')
         try:
             fault = tool.validator.fault(request.args)
         except Exception as error:  # noqa: BLE001 - a schema may lead anywhere, also nowhere

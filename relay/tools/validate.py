@@ -73,11 +73,11 @@ def _quick_look(schema: Mapping[str, Any]) -> Callable[[dict[str, Any]], bool]:
     """
     properties = schema.get("properties", {})
     plain = {
-        name: _PLAIN.get(inner.get("type"))
+        name: _PLAIN[inner["type"]]
         for name, inner in properties.items()
         if isinstance(inner, Mapping)
-        and set(inner) <= _WITHOUT_EFFECT | {"type"}
         and isinstance(inner.get("type"), str)
+        and set(inner) <= _WITHOUT_EFFECT | {"type"}
     }
     known = {"type", "properties", "required", "additionalProperties"} | _WITHOUT_EFFECT
     additional = schema.get("additionalProperties", True)
