@@ -29,7 +29,8 @@ def nearest(word: str, candidates: Iterable[str]) -> Optional[str]:
 
     Returns:
         A candidate within a few edits (a wrong, missing, additional or swapped character), else
-        the only one that starts with ``word``.
+        the only one that starts with ``word``, else the only one that adds one part to it
+        (``APP_POLL`` for ``APP_POLL_MS``, beside ``APP_POLL_MAX_MS``).
     """
     known = [(candidate, candidate.translate(_LOWER)) for candidate in candidates]
     lowered = word.translate(_LOWER)
@@ -43,7 +44,9 @@ def nearest(word: str, candidates: Iterable[str]) -> Optional[str]:
                 best, best_edits = candidate, edits
     if best is None and len(word) >= _PREFIX:
         starting = [candidate for candidate, spelled in known if spelled.startswith(lowered)]
-        best = starting[0] if len(starting) == 1 else None
+        # A name without its last part, which often is a unit, leads past longer ones.
+        whole = [c for c, spelled in known if spelled.rpartition("_")[0] == lowered]
+        best = next((found[0] for found in (starting, whole) if len(found) == 1), None)
     return best
 
 

@@ -148,8 +148,8 @@ class TestAnyText:
     def test_accepted_text_renders_to_itself(self, setting: Setting, text: str) -> None:
         """The canonical text of an accepted value reads as the same value, with nothing trimmed."""
         outcome = parse(setting, text)
-        assume(isinstance(outcome, Parsed))
-        assert isinstance(outcome, Parsed)
+        if isinstance(outcome, Invalid):
+            return
         canonical = render(setting, outcome.value)
         assert Parsed(outcome.value, trimmed=False) == parse(setting, canonical)
         assert canonical == render(setting, value_of(setting, canonical))

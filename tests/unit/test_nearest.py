@@ -39,6 +39,11 @@ class TestNearest:
         """An abbreviation stands for the only member that starts with it."""
         assert expected == nearest(word, ["debug", "info", "warning", "error"])
 
+    def test_a_missing_unit(self) -> None:
+        """A name without its last part means the one name that adds it, not a longer one."""
+        names = ["APP_POLL_MAX_MS", "APP_POLL_MS", "APP_POLL_MIN_MS"]
+        assert "APP_POLL_MS" == nearest("APP_POLL", names)
+
     def test_first_of_equals(self) -> None:
         """Among equally near ones the order of the declaration decides."""
         assert "on" == nearest("onn", ["on", "onnx"])
