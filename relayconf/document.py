@@ -32,9 +32,6 @@ _JSON_TYPES: dict[str, list[str]] = {
 #: What an item of an array may be where that differs: no text stands for it there.
 _ITEM_TYPES = {"integer": "integer", "number": "number", "boolean": "boolean"}
 
-#: A settings file may hold a table for each deployment, which is a settings file again.
-_SECTIONS = {"anyOf": [{"$ref": "#"}, {"not": {"type": "object"}}]}
-
 
 def to_document(contract: Contract) -> dict[str, Any]:
     """Return the contract as a JSON Schema document with the ``x-relayconf`` keyword."""
@@ -50,7 +47,8 @@ def to_document(contract: Contract) -> dict[str, Any]:
         },
         "type": "object",
         "properties": {setting.name: _property(setting) for setting in settings},
-        "additionalProperties": _SECTIONS,
+        # A settings file may hold a table for each deployment, which is a settings file again.
+        "additionalProperties": {"anyOf": [{"$ref": "#"}, {"not": {"type": "object"}}]},
     }
     forms = _forms(settings)
     return {**document, "$defs": forms} if forms else document
@@ -61,7 +59,9 @@ def own_unit(setting: Setting, value: Value) -> Any:
     if setting.type in ("duration", "size", "integer"):
         text = render(setting, value)
         return int(text) if text.lstrip("-").isdigit() else text
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [own_unit(setting._replace(type=setting.items), item) for item in value]
+    return value
 
 
 def _forms(settings: Iterable[Setting]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _checked(pattern: str, words: str) -> dict[str, Any]:
 
 def _property(setting: Setting) -> dict[str, Any]:
     kind = _JSON_TYPES.get(setting.type, ["string"])
-    schema: dict[str, Any] = {"type": kind if len(kind) > 1 else kind[0]}
+    schema: dict[str, Any] = {"type": list(kind) if len(kind) > 1 else kind[0]}
     if setting.default is not None:
         schema["default"] = own_unit(setting, setting.default)
     if setting.doc:
@@ -117,7 +117,7 @@ def _items(setting: Setting) -> dict[str, Any]:
     if setting.items in _ITEM_TYPES:
         return {"type": _ITEM_TYPES[setting.items]}
     kind = _JSON_TYPES.get(setting.items, ["string"])
-    schema: dict[str, Any] = {"type": kind if len(kind) > 1 else kind[0]}
+    schema: dict[str, Any] = {"type": list(kind) if len(kind) > 1 else kind[0]}
     own = form(setting.items, setting.choices)
     if own is None:
         return schema
@@ -145,9 +145,11 @@ def _extra(setting: Setting) -> dict[str, Any]:
     facts["live"] = setting.live
     facts["legacy"] = list(setting.legacy)
     facts["groups"] = list(setting.groups)
-    for key in ("owner", "since", "example", "description"):
-        if getattr(setting, key):
+    for key in ("owner", "since", "example"):
+        if getattr(setting, key) is not None:
             facts[key] = getattr(setting, key)
+    if setting.description:
+        facts["description"] = setting.description
     if setting.flag is not None:
         facts["flag"] = _flag(setting, setting.flag)
     return facts

@@ -30,6 +30,10 @@ class _Repeated(Exception):
     """An object has the same key twice."""
 
 
+class _Constant(Exception):
+    """A number is none that JSON has."""
+
+
 def parse(data: bytes) -> Tuple[Any, str]:
     """Read a document.
 
@@ -58,12 +62,14 @@ def parse(data: bytes) -> Tuple[Any, str]:
         key, index = next(_repeated(text))
         reason = f"the key {excerpt(key)!r} stands twice in one object"
         raise NotJson(reason, _position(text, index)) from None
+    except _Constant as error:
+        constant = str(error)
+        found = (m.start() for m in _TOKEN.finditer(text) if m.group() == constant)
+        raise NotJson(f"{constant} is no number", _position(text, next(found))) from None
     except json.JSONDecodeError as error:
         raise NotJson(error.msg, (error.lineno, error.colno)) from None
     except RecursionError:
         raise NotJson("nests too deep") from None
-    except ValueError as error:
-        raise NotJson(str(error)) from None
 
 
 def locate(text: str, path: Path) -> Optional[Position]:
@@ -82,7 +88,7 @@ def _object(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
+    raise _Constant(constant)
 
 
 def _position(text: str, index: int) -> Position:

@@ -114,10 +114,10 @@ def read_value(setting: Setting, place: Place) -> Value:
     value = place.value
     if isinstance(value, dict) or (isinstance(value, list) and setting.type != "list"):
         kind = "object" if isinstance(value, dict) else "array"
-        raise place.error(f"is not a {setting.type} but an {kind}")
+        raise place.error(f"is an {kind}, and no {setting.type}")
     outcome = parse(setting, literal(value))
     if isinstance(outcome, Invalid):
-        raise place.error(f"is not a {setting.type}: {outcome.reason}")
+        raise place.error(f"is not a valid {setting.type}: {outcome.reason}")
     return outcome.value
 
 
