@@ -27,6 +27,7 @@ from ruamel.yaml.reader import ReaderError
 from relayconf.compose.errors import ComposeError
 from relayconf.compose.nodes import Mark
 from relayconf.compose.scalars import short_tag
+from relayconf.compose.scanner import TabScanner
 
 #: Deeper nesting is refused, aliases included. Real files nest about ten deep.
 MAX_DEPTH = 100
@@ -95,6 +96,9 @@ def read_documents(data: bytes, path: str) -> list[RawNode]:
     if len(data) > MAX_BYTES:
         raise _refuse(f"more than {MAX_BYTES} bytes of YAML", Mark(path, 1, 1), "limit")
     text = _decode(data, path)
+    stray = text.find("\ufeff", 1)
+    if stray >= 0:
+        raise _refuse("control characters are not allowed", _mark_of(text, path, stray))
     try:
         return _Composer(text, path).documents()
     except ReaderError as error:
@@ -120,7 +124,9 @@ class _Composer:
         self.roots: list[RawNode] = []
 
     def documents(self) -> list[RawNode]:
-        events: Iterator[Any] = YAML(typ="safe", pure=True).parse(self.text)
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Scanner = TabScanner
+        events: Iterator[Any] = yaml.parse(self.text)
         for event in events:
             if isinstance(event, ScalarEvent):
                 self.add(self.scalar(event), event.anchor)

@@ -81,8 +81,9 @@ class _Substitution:
 
 def _refuse(node: Scalar, text: str, path: Path, error: TemplateError) -> ComposeError:
     where, mark = ".".join(path), node.mark
-    if node.raw == text:
-        mark = mark._replace(column=mark.column + error.offset)
+    start = node.raw.find(text)
+    if start >= 0 and "\n" not in node.raw[: start + error.offset]:
+        mark = mark._replace(column=mark.column + start + error.offset)
     message = f"invalid interpolation format for {where}: {error.reason}"
     if error.kind == "required":
         message = f"error while interpolating {where}: {error.reason}"
