@@ -7,7 +7,27 @@ relay`` costs a writer in a sandbox next to nothing. Writers and errors are the 
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import TYPE_CHECKING, Any, List
+
+if TYPE_CHECKING:
+    from relay.client.writer import Writer, acall, call
+    from relay.engine.runner import Runner
+    from relay.errors import (
+        BadRequest,
+        BadResponse,
+        CallError,
+        CallTimeout,
+        CannotPublish,
+        Interrupted,
+        NoDirectory,
+        NotExecuted,
+        Paused,
+        RelayError,
+        ToolError,
+        ToolFailed,
+        UnknownTool,
+    )
+    from relay.tools.registry import PAUSED
 
 _HOME = {
     "PAUSED": "relay.tools",

@@ -7,7 +7,10 @@ first named; asyncio only by what awaits.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from relay.client.writer import Writer, acall, call
 
 _HOME = {
     "Writer": "relay.client.writer",

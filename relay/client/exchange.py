@@ -76,9 +76,9 @@ class Exchange:
         self._watch_after = watch_after
         self._held = directory.current()
         self._options = options.current(self._held)
-        timeout = self._options.timeout if question.timeout is None else question.timeout
-        self._timeout = timeout
-        self._deadline = clock() + timeout
+        own = question.timeout
+        self._timeout = self._options.timeout if own is None else own
+        self._deadline = 0.0
         self._call_id = self._request = self._name = ""
 
     def steps(self) -> Generator[Pause, bool, str]:
@@ -115,8 +115,11 @@ class Exchange:
         self._request, self._name = id_ + REQUEST_SUFFIX, id_ + RESPONSE_SUFFIX
 
     def _publish(self) -> None:
-        question, held = self._question, self._held
-        left = max(round((self._deadline - self._clock()) * 1000), 1)
+        question, held, now = self._question, self._held, self._clock()
+        if self.state == NEW:
+            # The time runs from here, so that the runner is told just what the caller asked for.
+            self._deadline = now + self._timeout
+        left = max(round((self._deadline - now) * 1000), 1)
         data = encode_request(Request(question.tool, self._call_id, question.args, left))
         self.state = ASKED
         try:
