@@ -173,7 +173,7 @@ class DirectoryWatch(TimerOnly):
                     self._open()
                 key = inotify.add_watch(self._fd, path, _MASK)
             except OSError as error:
-                self._warn_once(error.errno, f"{path!a}: polling, not watching: {error.strerror}")
+                self._warn_once(error.errno, f"{path!r}: polling, not watching: {error.strerror}")
                 return None
             self._users[key] = self._users.get(key, 0) + 1
             return key

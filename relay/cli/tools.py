@@ -47,7 +47,7 @@ def run(argv: List[str]) -> int:
         return complain("tools", str(error), USAGE_ERROR)
     announced = told(held)
     if announced is None:
-        text = f"no runner has announced itself in {held.path!a} (there is no usable relay.json)"
+        text = f"no runner has announced itself in {held.path!r} (there is no usable relay.json)"
         return complain("tools", text, UNAVAILABLE)
     if "--json" in options:
         return answer("tools", json.dumps([_record(tool) for tool in announced.tools], indent=2))

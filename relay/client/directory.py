@@ -38,7 +38,9 @@ class Held:
             self.fd = os.open(path, _OPEN_DIRECTORY)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            raise NoDirectory(f"no session directory at {path!a}: {reason}") from None
+            raise NoDirectory(
+                f"the session directory {path!r} cannot be opened: {reason}"
+            ) from None
         found = os.fstat(self.fd)
         self.path = path
         self.identity: Identity = (found.st_dev, found.st_ino)

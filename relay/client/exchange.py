@@ -127,8 +127,8 @@ class Exchange:
         except OSError as error:
             self.state = NEW
             if not held.is_at_its_path():
-                raise NoDirectory(f"the session directory {held.path!a} is gone") from None
-            text = f"the request cannot be written in {held.path!a}: {error.strerror}"
+                raise NoDirectory(f"the session directory {held.path!r} is gone") from None
+            text = f"the request cannot be written in {held.path!r}: {error.strerror}"
             raise CannotPublish(text) from None
 
     def _response(self) -> Generator[Pause, bool, Response]:

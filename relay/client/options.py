@@ -124,15 +124,15 @@ def told(held: Held) -> Optional[Told]:
     finally:
         os.close(fd)
     if len(data) > MAX_RELAY_JSON:
-        _warn_once(f"{held.path!a}: relay.json is larger than {MAX_RELAY_JSON} bytes; not used")
+        _warn_once(f"{held.path!r}: relay.json is larger than {MAX_RELAY_JSON} bytes; not used")
         return None
     try:
         body = strictjson.load(data)
     except strictjson.Fault as fault:
-        _warn_once(f"{held.path!a}: relay.json cannot be understood and is not used: {fault}")
+        _warn_once(f"{held.path!r}: relay.json cannot be understood and is not used: {fault}")
         return None
     if not isinstance(body, dict) or body.get("protocol") != PROTOCOL:
-        _warn_once(f"{held.path!a}: relay.json speaks another protocol; it is not used")
+        _warn_once(f"{held.path!r}: relay.json speaks another protocol; it is not used")
         return None
     return Told(_settings(body.get("settings")), _tools(body.get("tools")))
 
