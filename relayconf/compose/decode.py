@@ -120,7 +120,7 @@ class _Decoder:
         """The typed scalar; the newest Compose takes a lone ``<<`` for a merge and drops it."""
         if self.newest and raw.text == "<<" and not raw.quoted and raw.tag in ("", MERGE):
             return None
-        return Scalar(_typed(raw), raw.mark, raw.raw)
+        return Scalar(_typed(raw, newest=self.newest), raw.mark, raw.raw)
 
     def fill(self, into: Mapping, raw: RawCollection, path: Path, *, plain: bool) -> None:
         """Put the entries of ``raw`` into a mapping; its own keys win over those it merges in."""
@@ -164,13 +164,13 @@ class _Decoder:
             if first is not key.mark:
                 reason = f'mapping key "{target.text}" already defined at line {first.line}'
                 raise _refuse(reason, key.mark)
-            if not _is_merge(key) and not isinstance(_typed(target), str):
+            if not _is_merge(key) and not isinstance(_typed(target, newest=self.newest), str):
                 raise _refuse(f"non-string key {where}: {target.text}", key.mark)
 
 
-def _typed(raw: RawScalar) -> Plain:
+def _typed(raw: RawScalar, *, newest: bool) -> Plain:
     try:
-        return resolve(raw.text, tag=raw.tag, quoted=raw.quoted)[1]
+        return resolve(raw.text, tag=raw.tag, quoted=raw.quoted, newest=newest)[1]
     except ScalarError as error:
         raise _refuse(f"yaml syntax: {error}", raw.mark) from None
 

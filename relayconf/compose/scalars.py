@@ -72,13 +72,16 @@ def short_tag(tag: str | None) -> str:
     return "!!" + tag[len(_LONG) :] if tag.startswith(_LONG) else tag
 
 
-def resolve(text: str, *, tag: str = "", quoted: bool = False) -> tuple[str, Plain]:
+def resolve(
+    text: str, *, tag: str = "", quoted: bool = False, newest: bool = True
+) -> tuple[str, Plain]:
     """Type one scalar as Compose does.
 
     Args:
         text: the scalar's value, escapes taken off.
         tag: its explicit tag in short form, empty where there is none.
         quoted: whether it was quoted or a block scalar, so that it is text unless tagged.
+        newest: type as the newest Compose does, for which ``-0`` is a float.
 
     Returns:
         The tag it ends up with and its value.
@@ -92,7 +95,7 @@ def resolve(text: str, *, tag: str = "", quoted: bool = False) -> tuple[str, Pla
         return STR, _binary(text)
     if tag and tag not in _RESOLVABLE:
         return tag, text
-    found, value = _guess(text, tag)
+    found, value = (FLOAT, -0.0) if newest and text == "-0" else _guess(text, tag)
     if tag in ("", found):
         return found, value
     if tag == FLOAT and found == INT and isinstance(value, int) and value <= _MAX_INT:

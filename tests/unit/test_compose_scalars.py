@@ -23,7 +23,7 @@ TYPED = {
     "1_000": "1000",
     "0_7": "7",
     "00": "0",
-    "-0": "0",
+    "-0": "-0",
     "+5": "5",
     "0899": "899",
     "08": "8",
@@ -70,6 +70,10 @@ class TestPlainScalars:
     def test_written_as_go_writes_it(self, text: str, expected: str) -> None:
         """A number, word or date reaches the container in Go's spelling."""
         assert expected == render(resolve(text)[1])
+
+    def test_negative_zero_in_2_40(self) -> None:
+        """Compose 2.40 takes -0 for an integer, which has no sign."""
+        assert ("!!int", 0) == resolve("-0", newest=False)
 
     @pytest.mark.parametrize("text", ["", "~", "null", "Null", "NULL"])
     def test_null(self, text: str) -> None:
