@@ -12,16 +12,17 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import stat
 import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from errno import ENOENT
 from typing import NamedTuple
 
 from relay.engine.directory import COARSE_NS
-from relay.engine.state import StateError, open_locks
 from relay.engine.telemetry import escaped, log
+from relayconf.errors import StateError
+from relayconf.state.directory import FIX, StateDirectory, make
 
 #: A directory's device and inode.
 Identity = tuple[int, int]
@@ -66,7 +67,7 @@ class Locks:
 
     Args:
         state: the state directory.
-        group: see ``open_locks``.
+        group: the group that shares it (RELAYCONF_STATE_GROUP).
         random: the source of the runner's id.
 
     Raises:
@@ -95,28 +96,38 @@ class Locks:
         _held.add(self)
 
     def _open(self) -> None:
-        self._folder = open_locks(self._state, group=self._group)
-        mode = 0o2770 if os.fstat(self._folder).st_mode & stat.S_ISGID else 0o700
-        self._file_mode = mode & 0o660
         try:
-            with suppress(FileExistsError):
-                os.mkdir("runners", mode, dir_fd=self._folder)
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._runners = os.open("runners", flags, dir_fd=self._folder)
+            self._files = self._folder_of_locks()
+            self._folder = self._files.fd
+            self._runners = _folder(self._files, "runners").fd
             self._own = self._register()
         except OSError as error:
             self._close_descriptors()
             raise StateError(
-                f"the state directory {self._state} cannot hold a lock: {error.strerror}; "
-                "set RELAYCONF_STATE_DIR to one on a local file system that this user can write"
+                f"the state directory {self._state} cannot hold a lock: {error.strerror}; {FIX}"
             ) from None
+
+    def _folder_of_locks(self) -> StateDirectory:
+        state = make(self._state, group=self._group)
+        try:
+            return _folder(state, "locks")
+        finally:
+            state.close()
+
+    def _new(self, name: str, folder: int) -> int:
+        """Open a file, made where it is missing, for everybody who shares the state."""
+        try:
+            fd = os.open(name, _OPEN | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
+        except FileExistsError:
+            return os.open(name, _OPEN | os.O_CREAT, 0o600, dir_fd=folder)
+        self._files.own(fd)
+        return fd
 
     def _register(self) -> int:
         # Locked before it has its name: at no instant does a living runner look dead.
         temp = f"{self.runner}.new"
-        fd = os.open(temp, _OPEN | os.O_CREAT | os.O_EXCL, self._file_mode, dir_fd=self._runners)
+        fd = self._new(temp, self._runners)
         try:
-            os.fchmod(fd, self._file_mode)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.born_ns = self.born_ns or os.fstat(fd).st_mtime_ns
             os.utime(fd, ns=(self.born_ns, self.born_ns))
@@ -153,7 +164,7 @@ class Locks:
         name = f"{_spelled(identity)}.start"
         for _ in range(100):
             try:
-                fd = os.open(name, _OPEN | os.O_CREAT, self._file_mode, dir_fd=self._folder)
+                fd = self._new(name, self._folder)
             except OSError as error:
                 raise StateError(
                     f"the state directory {self._state} cannot hold a lock: {error.strerror}"
@@ -176,7 +187,7 @@ class Locks:
         """
         self._marks.add(identity)
         name = f"{_spelled(identity)}.{self.runner}"
-        os.close(os.open(name, _OPEN | os.O_CREAT, self._file_mode, dir_fd=self._folder))
+        os.close(self._new(name, self._folder))
 
     def unmark(self, identity: Identity, runner: str | None = None) -> None:
         """Say that this runner, or a dead one whose burial is done, serves it no longer."""
@@ -305,6 +316,13 @@ class Locks:
             for fd in old:
                 if fd >= 0:
                     os.close(fd)
+
+
+def _folder(within: StateDirectory, name: str) -> StateDirectory:
+    made = within.folder(name, make=True)
+    if made is None:  # pragma: no cover - it was made just now
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), name)
+    return made
 
 
 class _Seen:

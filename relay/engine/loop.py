@@ -15,9 +15,9 @@ from relay.engine.execute import Engine, Guard
 from relay.engine.locks import Identity
 from relay.engine.session import Session
 from relay.engine.shared import Shared
-from relay.engine.state import StateError
 from relay.engine.telemetry import escaped, log
 from relay.tools.registry import Registry
+from relayconf.errors import StateError
 
 #: How often the other runners are looked at, in seconds (design section 7).
 PEER_CHECK = 0.5

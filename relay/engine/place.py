@@ -15,11 +15,11 @@ from relay.engine.directory import DirectoryError, SessionDirectory, make_direct
 from relay.engine.hub import Listener, Watch
 from relay.engine.locks import StartLock
 from relay.engine.shared import Shared
-from relay.engine.state import StateError
 from relay.engine.telemetry import escaped, log
 from relay.errors import RelayError
 from relay.protocol import RELAY_JSON
 from relay.settings import Mode
+from relayconf.errors import StateError
 
 #: How long a start waits for another's start lock before it joins without sweeping, in seconds.
 START_WAIT = 5.0
@@ -68,16 +68,19 @@ class Place:
         lock = await self._start_lock(directory)
         try:
             self._enter(directory)
-            if self._shared.limits.mode is Mode.WATCH and self._wants() and self.watch is None:
-                raise WatchError(
-                    f"{self.path} cannot be watched, and RELAY_MODE is watch; set it to auto to "
-                    "poll instead"
-                )
-        except RelayError:
+            self._refuse_without_watch()
+        except BaseException:
             if lock is not None:
                 lock.release()
             raise
         return lock
+
+    def _refuse_without_watch(self) -> None:
+        if self._shared.limits.mode is Mode.WATCH and self._wants() and self.watch is None:
+            raise WatchError(
+                f"{self.path} cannot be watched, and RELAY_MODE is watch; set it to auto to poll "
+                "instead"
+            )
 
     async def _start_lock(self, directory: SessionDirectory) -> StartLock | None:
         deadline = self._shared.clock() + START_WAIT

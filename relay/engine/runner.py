@@ -22,18 +22,19 @@ from relay.engine.loop import Loop
 from relay.engine.session import Session
 from relay.engine.shared import Shared
 from relay.engine.slots import Slots
-from relay.engine.state import refuse_within, state_path
 from relay.engine.telemetry import Counters, log, token
 from relay.errors import RelayError
 from relay.settings import RelaySettings
 from relay.tools.file import load_tools
 from relay.tools.registry import Registry, Tool
 from relayconf.classes import text_of
+from relayconf.errors import StateError
 from relayconf.layers import Entry, Layer, Sources
 from relayconf.live import Live, Snapshot, load
-from relayconf.process import read_process
 from relayconf.resolve import resolve
 from relayconf.settings import contract_of
+from relayconf.state.directory import FIX
+from relayconf.state.location import state_path
 
 
 class NothingToServe(RelayError):
@@ -54,8 +55,8 @@ class Runner:
         state: the state directory. Without it: RELAYCONF_STATE_DIR, else the user's own.
 
     Raises:
-        RelayError: the directory, the tools, the settings or the state directory cannot be used;
-            here or at the start.
+        RelayError: the directory or the tools cannot be used; here or at the start.
+        RelayconfError: the settings or the state directory cannot be; likewise.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Runner:
         self._path = _path(dir, self._live.current)
         self._tools = _registry(tools, self._live.current)
         self._guard = guard
-        self._state = os.fspath(state) if state is not None else state_path(os.environ)
+        self._state = _state(state, self._live.sources)
         self._shared: Shared | None = None
         self._loop: Loop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -108,13 +109,14 @@ class Runner:
         """Join the directory, clear what was left behind, and begin to take requests.
 
         Raises:
-            RelayError: something that it needs cannot be used; nothing is left running.
+            RelayError, RelayconfError: something that it needs cannot be used; nothing is left
+                running.
         """
         if self._shared is not None:
             raise RelayError("this runner was started before; make another")
-        refuse_within(self._state, self._path)
+        _refuse_within(self._state, self._path)
         limits = limits_of(self._live.current)
-        locks = Locks(self._state, group=os.environ.get("RELAYCONF_STATE_GROUP"))
+        locks = Locks(self._state, group=self._live.sources.state_group)
         self._shared = shared = Shared(
             hub=Hub(),
             locks=locks,
@@ -215,6 +217,20 @@ def _path(given: str | os.PathLike[str] | None, settings: RelaySettings) -> str:
     return os.path.abspath(os.fspath(path))
 
 
+def _state(given: str | os.PathLike[str] | None, sources: Sources) -> str:
+    path = os.fspath(given) if given is not None else sources.state_dir or state_path(os.environ)
+    if path is None:
+        raise StateError(f"there is no home directory to keep the relay's state in: {FIX}")
+    return os.path.abspath(path)
+
+
+def _refuse_within(state: str, session: str) -> None:
+    """Refuse a state directory that the session's writer could reach."""
+    outer, inner = os.path.realpath(session), os.path.realpath(state)
+    if inner == outer or inner.startswith(outer.rstrip("/") + "/"):
+        raise StateError(f"the state directory {state} lies in the session directory: {FIX}")
+
+
 def _registry(
     tools: Mapping[str, Callable[..., Any] | Tool] | Iterable[Tool] | None,
     settings: RelaySettings,
@@ -228,8 +244,7 @@ def _registry(
 
 def _live(given: Live[RelaySettings] | RelaySettings | None) -> Live[RelaySettings]:
     if given is None:
-        process = read_process(os.environ)
-        return load(RelaySettings, process.sources, strict=process.strict)
+        return load(RelaySettings)
     if isinstance(given, Live):
         return given
     return _held_still(given)

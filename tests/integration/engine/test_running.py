@@ -18,6 +18,7 @@ from relay.engine.place import START_WAIT
 from relay.errors import RelayError
 from relay.protocol import Response
 from relay.settings import RelaySettings
+from relayconf.errors import StateError
 from relayconf.layers import Sources
 from relayconf.live import Live, load
 
@@ -376,14 +377,14 @@ class TestBadStart:
     def test_the_state_in_the_session(self, hand: Any) -> None:
         """A state directory that a writer could reach is refused."""
         hand.state = hand.session / "state"
-        with pytest.raises(RelayError, match="lies in the session directory"):
+        with pytest.raises(StateError, match="lies in the session directory"):
             asyncio.run(hand.runner().start())
 
     def test_a_state_that_everybody_can_write(self, hand: Any) -> None:
         """A state directory that is world-writable is refused."""
         hand.state.mkdir()
         hand.state.chmod(0o777)
-        with pytest.raises(RelayError, match="can be written by everybody"):
+        with pytest.raises(StateError, match="can be written by everybody"):
             asyncio.run(hand.runner().start())
 
     def test_no_directory(self) -> None:

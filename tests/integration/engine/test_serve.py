@@ -1,0 +1,326 @@
+"""``relay serve`` as a program: its lines, its exit codes, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from relay.client import Writer
+
+TOOLS = """
+[tools.echo]
+python = "serve_tools:echo"
+[tools.hang]
+python = "serve_tools:hang"
+[tools.stubborn]
+python = "serve_tools:stubborn"
+[tools.upper]
+command = ["tr", "a-z", "A-Z"]
+"""
+
+MODULE = '''
+import asyncio, time
+
+async def echo(text: str = "") -> str:
+    """Give the text back."""
+    return text
+
+def hang() -> None:
+    time.sleep(3600)
+
+async def stubborn() -> None:
+    while True:
+        try:
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            pass
+'''
+
+PATIENCE = 30.0
+
+
+class Program:
+    """One ``relay serve``."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        prefix: tuple[str, ...] = (),
+    ) -> None:
+        self.session = folder / "session"
+        command = (sys.executable, "-m", "relay", "serve", *arguments)
+        own = {n: t for n, t in os.environ.items() if not n.startswith(("RELAY", "AGENTA"))}
+        self.process = subprocess.Popen(
+            [*prefix, *command],
+            env={**own, "RELAYCONF_STATE_DIR": str(folder / "state"), **(environment or {})},
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.lines: list[str] = []
+
+    @property
+    def stderr(self) -> IO[str]:
+        """The log."""
+        assert self.process.stderr is not None
+        return self.process.stderr
+
+    def ready(self) -> str:
+        """Read the log until the program is ready, and return that line."""
+        for line in self.stderr:
+            self.lines.append(line.rstrip("\n"))
+            if "relay_ready" in line:
+                return self.lines[-1]
+        raise AssertionError("\n".join(self.lines))
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal, read the rest of the log, and return the exit code."""
+        self.process.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Wait for the end and return the exit code."""
+        out, err = self.process.communicate(timeout=PATIENCE)
+        assert "" == out
+        self.lines += err.splitlines()
+        return self.process.returncode
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Give a folder with a tools file."""
+    (tmp_path / "tools.toml").write_text(TOOLS)
+    (tmp_path / "serve_tools.py").write_text(MODULE)
+    return tmp_path
+
+
+@pytest.fixture
+def programs() -> Iterator[list[Program]]:
+    """Collect programs, and end those that a failing test leaves."""
+    made: list[Program] = []
+    yield made
+    for program in made:
+        if program.process.poll() is None:
+            program.process.kill()
+        program.process.communicate()
+
+
+def serve(programs: list[Program], folder: Path, *arguments: str, **more: object) -> Program:
+    """Serve the folder's session with its tools file."""
+    given = ("--dir", str(folder / "session"), "--tools", str(folder / "tools.toml"), *arguments)
+    program = Program(folder, *given, **more)  # type: ignore[arg-type]  # passed on by name
+    programs.append(program)
+    return program
+
+
+class TestServing:
+    def test_its_lines(self, programs: list[Program], folder: Path) -> None:
+        """One line when it is ready, one for each executed request, counters at the end."""
+        program = serve(programs, folder)
+        ready = program.ready()
+        runner = json.loads((program.session / "relay.json").read_text())["runner"]
+        assert f"stage=relay_ready dir={program.session} runner={runner}" == ready
+        writer = Writer(program.session, environ={})
+        assert "hi" == writer.call("echo", {"text": "hi"}, call_id="my call")
+        assert '{"TEXT": "HI"}' == writer.call("upper", {"text": "hi"})
+        assert 0 == program.stop()
+        pickups = [line for line in program.lines if "relay_pickup" in line]
+        pattern = r"stage=relay_pickup id=\S+ pickup_ms=\d+\.\d+ wake=(activity|timeout|poll)"
+        assert [True, True] == [re.fullmatch(pattern, line) is not None for line in pickups]
+        assert "id=my_call-" in pickups[0]
+        assert re.search(r"stage=relay_stopped .* requests=2 executed=2 ", program.lines[-1])
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_it_makes_the_last_component(
+        self, programs: list[Program], folder: Path, number: signal.Signals
+    ) -> None:
+        """A missing directory is made, for its owner alone; a signal ends the program with 0."""
+        program = serve(programs, folder)
+        program.ready()
+        assert 0o700 == program.session.stat().st_mode & 0o777
+        assert 0 == program.stop(number)
+
+    @pytest.mark.parametrize("tool", ["hang", "stubborn"])
+    def test_a_hung_tool_does_not_hold_up_the_exit(
+        self, programs: list[Program], folder: Path, tool: str
+    ) -> None:
+        """A tool that cannot be ended is left behind; the program ends, its caller is answered."""
+        program = serve(programs, folder, "--set", "RELAY_DRAIN_TIMEOUT_MS=50")
+        program.ready()
+        temp = program.session / "x.req.json.tmp.0"
+        temp.write_text(json.dumps({"toolName": tool}))
+        temp.rename(program.session / "x.req.json")
+        while "relay_pickup" not in "".join(program.lines[-1:]):
+            program.lines.append(program.stderr.readline())
+        assert 0 == program.stop()
+        answer = json.loads((program.session / "x.res.json").read_text())
+        assert "interrupted" == answer["code"]
+
+    def test_a_log_that_nobody_reads(self, programs: list[Program], folder: Path) -> None:
+        """A full pipe at stderr stops no call."""
+        program = serve(programs, folder)
+        program.ready()
+        writer = Writer(program.session, environ={})
+        for number in range(1500):
+            assert str(number) == writer.call("echo", {"text": str(number)}, call_id="x" * 100)
+        assert 0 == program.stop()
+
+    def test_log_lines_in_json(self, programs: list[Program], folder: Path) -> None:
+        """RELAY_LOG_FORMAT=json makes each line an object, an event's words its members."""
+        program = serve(programs, folder, environment={"RELAY_LOG_FORMAT": "json"})
+        ready = json.loads(program.ready())
+        assert ("info", "relay_ready", str(program.session)) == (
+            ready["level"],
+            ready["stage"],
+            ready["dir"],
+        )
+        assert 0 == program.stop()
+
+    def test_a_tool_that_logs_or_prints(self, programs: list[Program], folder: Path) -> None:
+        """What a failing tool raises is in the runner's log, indented, and nowhere else."""
+        (folder / "serve_tools.py").write_text(
+            MODULE + "def broken():\n    raise ValueError('secret\\nstage=relay_ready')\n"
+        )
+        with (folder / "tools.toml").open("a") as file:
+            file.write('[tools.broken]\npython = "serve_tools:broken"\n')
+        program = serve(programs, folder)
+        program.ready()
+        temp = program.session / "x.req.json.tmp.0"
+        temp.write_text(json.dumps({"toolName": "broken"}))
+        temp.rename(program.session / "x.req.json")
+        deadline = time.monotonic() + PATIENCE
+        while not (program.session / "x.res.json").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert 0 == program.stop()
+        assert "secret" not in (program.session / "x.res.json").read_text()
+        assert 1 == sum(line.startswith("stage=relay_ready") for line in program.lines)
+        assert any("ValueError: secret" in line for line in program.lines)
+
+
+class TestRefusingToStart:
+    def message(self, program: Program, code: int) -> str:
+        """Return what it says; it ends with this code, and shows no traceback."""
+        assert code == program.ended()
+        said = "\n".join(program.lines)
+        assert "Traceback" not in said
+        assert said.startswith("relay: ")
+        return said
+
+    def test_a_missing_parent(self, programs: list[Program], folder: Path) -> None:
+        """A directory whose parent is missing is not made; exit 2."""
+        program = Program(folder, "--dir", "no/session", "--tools", "tools.toml")
+        programs.append(program)
+        assert "does not exist" in self.message(program, 2)
+
+    def test_a_file(self, programs: list[Program], folder: Path) -> None:
+        """A path that is a file; exit 2."""
+        (folder / "session").touch()
+        assert "is not a directory" in self.message(serve(programs, folder), 2)
+
+    def test_nothing_to_serve(self, programs: list[Program], folder: Path) -> None:
+        """No directory, or no tools; exit 2, and what to set."""
+        for arguments, wanted in (
+            (("--tools", "tools.toml"), "RELAY_DIR"),
+            (("--dir", "session"), "RELAY_TOOLS_FILE"),
+        ):
+            program = Program(folder, *arguments)
+            programs.append(program)
+            assert wanted in self.message(program, 2)
+
+    def test_a_tools_file_with_faults(self, programs: list[Program], folder: Path) -> None:
+        """Every fault of a tools file is named with its line; exit 2."""
+        (folder / "tools.toml").write_text('[tools.a]\nnope = 1\n\n[tools.b]\npython = "no"\n')
+        said = self.message(serve(programs, folder), 2).splitlines()
+        assert 2 == len(said)
+        assert ["tools.toml:1: tool a", "tools.toml:4: tool b"] == [
+            line[line.index("tools.toml") :][:20] for line in said
+        ]
+
+    def test_no_tools_file(self, programs: list[Program], folder: Path) -> None:
+        """A tools file that is not there; exit 2."""
+        (folder / "tools.toml").unlink()
+        assert "cannot be read" in self.message(serve(programs, folder), 2)
+
+    def test_a_state_directory_that_cannot_be(self, programs: list[Program], folder: Path) -> None:
+        """A state directory that cannot be used; exit 2, one message that says what to set."""
+        (folder / "state").mkdir()
+        (folder / "state" / "locks").write_text("")
+        said = self.message(serve(programs, folder), 2)
+        assert "RELAYCONF_STATE_DIR" in said
+        assert 1 == len(said.splitlines())
+
+    def test_strict(self, programs: list[Program], folder: Path) -> None:
+        """--strict names every value that would not be used as written; exit 78."""
+        given = ("--strict", "--set", "RELAY_POLL_MS=1s1h", "--set", "RELAY_TIMEOUT_MS=1ms")
+        said = self.message(serve(programs, folder, *given), 78)
+        assert [True, True] == [name in said for name in ("RELAY_POLL_MS", "RELAY_TIMEOUT_MS")]
+
+    def test_unknown_settings(self, programs: list[Program], folder: Path) -> None:
+        """A --set of a name that is none; exit 2, with the nearest."""
+        said = self.message(serve(programs, folder, "--set", "RELAY_POL_MS=1"), 2)
+        assert "RELAY_POLL_MS" in said
+
+
+def in_namespace(limit: str) -> tuple[str, ...]:
+    """Return what runs a command in a user namespace of its own, with one inotify limit at 0."""
+    script = f'echo 0 > /proc/sys/user/{limit} && exec "$@"'
+    return ("unshare", "--user", "--map-root-user", "sh", "-c", script, "sh")
+
+
+def can_be_tried(limit: str) -> bool:
+    """Whether this machine allows user namespaces."""
+    command = [*in_namespace(limit), "true"]
+    return (
+        shutil.which("unshare") is not None
+        and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    )
+
+
+def namespaces() -> list[object]:
+    """Return the limits that can be tried here."""
+    limits = ("max_inotify_instances", "max_inotify_watches")
+    return [pytest.param(in_namespace(limit), id=limit) for limit in limits if can_be_tried(limit)]
+
+
+class TestWithoutWatches:
+    @pytest.mark.parametrize("prefix", [(), *namespaces()])
+    def test_calls_are_polled(
+        self, programs: list[Program], folder: Path, prefix: tuple[str, ...]
+    ) -> None:
+        """Where no watch is to be had, one line says so, and calls are polled."""
+        environment = {"RELAY_POLL_MS": "20"}
+        if not prefix:
+            environment["RELAY_LOCAL_WATCH_ENABLED"] = "false"
+        program = serve(programs, folder, environment=environment, prefix=prefix)
+        program.ready()
+        writer = Writer(program.session, environ={})
+        said = [writer.call("echo", {"text": str(n)}) for n in range(5)]
+        assert [str(n) for n in range(5)] == said
+        assert 0 == program.stop()
+        warnings = [line for line in program.lines if line.startswith("warning: ")]
+        assert len(warnings) == (1 if prefix else 0)
+        assert all("polling" in line for line in warnings)
+
+    @pytest.mark.parametrize("prefix", namespaces())
+    def test_mode_watch_refuses(
+        self, programs: list[Program], folder: Path, prefix: tuple[str, ...]
+    ) -> None:
+        """RELAY_MODE=watch does not start where its watch cannot be armed; exit 2."""
+        program = serve(programs, folder, "--set", "RELAY_MODE=watch", prefix=prefix)
+        assert 2 == program.ended()
+        assert "RELAY_MODE is watch" in program.lines[-1]
