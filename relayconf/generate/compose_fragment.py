@@ -11,12 +11,12 @@ from relayconf.setting import Contract
 
 _HEAD = """\
 # How to hand the settings of {target} to a container under Docker Compose 2.24 or newer. Generated
-# by 'relayconf generate'. Keep it beside your compose.yaml, and in there extend one of the two:
+# by 'relayconf generate'. In your compose.yaml, extend one of the two:
 #
 #   services:
 #     my-service:
 #       image: my-image
-#       extends: {{file: {target}.compose.yaml, service: {target}-pass}}
+#       extends: {{file: schema/{target}.compose.yaml, service: {target}-pass}}
 #
 # Never both on one service: an entry without a value shadows what an env_file says, even where it
 # stays unset. Neither repeats a default; what nobody sets keeps the declared one.
@@ -30,11 +30,11 @@ services:
 
 _FILE = """\
 
-  # The container gets what stands in {target}.env beside this file, and starts without one as
-  # well. The shell, .env and --env-file do not reach it.
+  # The container gets what stands in {target}.env, and starts without that file as well. The shell,
+  # .env and --env-file do not reach it. The path is relative to the file that you read here.
   {target}-file:
     env_file:
-      - path: {target}.env
+      - path: ../{target}.env
         required: false
 """
 
