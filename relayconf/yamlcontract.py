@@ -10,15 +10,10 @@ from __future__ import annotations
 
 import re
 
-from relayconf.compose.document import (
-    RawAlias,
-    RawCollection,
-    RawNode,
-    RawScalar,
-    read_documents,
-)
 from relayconf.contract import from_place
 from relayconf.errors import ContractError, SourceError
+from relayconf.files.tokens import Source as Text
+from relayconf.files.yaml_nodes import Node, compose
 from relayconf.layers import read_bytes
 from relayconf.literal import integer, numeral
 from relayconf.place import Path, Place, Position, Source
@@ -35,7 +30,7 @@ _WORDS = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", re.ASCII)
-_TEXT_TAGS = ("!!str", "!")
+_TEXT_TAGS = ("!", "!!str", "tag:yaml.org,2002:str")
 
 Data = dict[str, "Data"] | list["Data"] | str | float | bool | None
 
@@ -59,90 +54,74 @@ def read(data: bytes, *, origin: str) -> Contract:
         ContractError: not YAML, a repeated key, or not a contract; with line and column.
     """
     try:
-        documents = read_documents(data, origin)
+        text = Text(data, origin)
+        root = compose(text)
     except SourceError as error:
         raise ContractError(str(error)) from None
-    if len(documents) != 1:
-        raise ContractError(f"{origin}: holds {len(documents)} documents where one belongs")
-    reader = _Reader()
-    root = reader.data(documents[0], (), 0)
-    return from_place(Place(root, Source(origin, reader.positions.get)))
+    if root is None:
+        raise ContractError(f"{origin}: the file holds nothing")
+    reader = _Reader(text)
+    document = reader.data(root, (), 0)
+    return from_place(Place(document, Source(origin, reader.positions.get)))
 
 
 class _Reader:
     """Turns the nodes of one document into data, and keeps where each value stands."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: Text) -> None:
+        self.text = text
         self.positions: dict[Path, Position] = {}
         self.values = 0
 
-    def data(self, node: RawNode, path: Path, depth: int) -> Data:
-        while isinstance(node, RawAlias):
-            node = node.target
+    def data(self, node: Node, path: Path, depth: int) -> Data:
         self.values += 1
         if depth > MAX_DEPTH:
-            raise _error(node, f"more than {MAX_DEPTH} levels; does an alias hold itself?")
+            raise self.error(node, f"nests deeper than {MAX_DEPTH} levels; does it hold itself?")
         if self.values > MAX_VALUES:
-            raise _error(node, f"more than {MAX_VALUES} values, aliases written out")
-        self.positions[path] = (node.mark.line, node.mark.column)
-        if isinstance(node, RawScalar):
-            return _scalar(node)
-        if node.tag:
-            raise _error(node, f"the tag {excerpt(node.tag)} is not read; drop it")
-        if node.is_mapping:
+            raise self.error(node, f"more than {MAX_VALUES} values, aliases written out")
+        self.positions[path] = self.text.position(node.index)
+        if node.tag is not None and (node.kind != "scalar" or node.tag not in _TEXT_TAGS):
+            raise self.error(node, f"the tag {excerpt(node.tag)} is not read; drop it")
+        if node.kind == "scalar":
+            return _scalar(node.text) if node.plain else node.text
+        if node.kind == "mapping":
             return self.mapping(node, path, depth)
         items = enumerate(node.children)
         return [self.data(item, (*path, index), depth + 1) for index, item in items]
 
-    def mapping(self, node: RawCollection, path: Path, depth: int) -> Data:
-        pairs = list(zip(node.children[::2], node.children[1::2], strict=True))
+    def mapping(self, node: Node, path: Path, depth: int) -> Data:
         merged: dict[str, Data] = {}
-        own: dict[str, RawNode] = {}
-        for key, value in pairs:
-            name = _key(key)
-            if name == "<<" and isinstance(key, RawScalar) and not key.quoted:
-                merged = {**self.merge(value, path, depth), **merged}
-            elif name in own:
-                raise _error(key, f"the key {excerpt(name)!r} stands twice in one mapping")
+        own: dict[str, Node] = {}
+        for key, value in node.pairs():
+            if key.kind != "scalar":
+                raise self.error(key, "a key must be a text")
+            if key.plain and key.text == "<<":
+                merged = {**self.merge(value, path, depth + 1), **merged}
+            elif key.text in own:
+                raise self.error(key, f"the key {excerpt(key.text)!r} stands twice in one mapping")
             else:
-                own[name] = value
+                own[key.text] = value
         # After what is merged in, so that a position is that of the value which counts.
         return {**merged, **{k: self.data(v, (*path, k), depth + 1) for k, v in own.items()}}
 
-    def merge(self, node: RawNode, path: Path, depth: int) -> dict[str, Data]:
-        while isinstance(node, RawAlias):
-            node = node.target
-        if isinstance(node, RawCollection) and not node.is_mapping:
-            merged: dict[str, Data] = {}
-            for item in reversed(node.children):
-                merged.update(self.merge(item, path, depth + 1))
-            return merged
-        found = self.data(node, path, depth + 1)
-        if not isinstance(found, dict):
-            raise _error(node, "'<<' takes a mapping, or a list of them")
-        return found
+    def merge(self, node: Node, path: Path, depth: int) -> dict[str, Data]:
+        merged: dict[str, Data] = {}
+        for item in reversed(node.children if node.kind == "sequence" else [node]):
+            found = self.data(item, path, depth)
+            if not isinstance(found, dict):
+                raise self.error(item, "'<<' takes a mapping, or a list of them")
+            merged.update(found)
+        return merged
+
+    def error(self, node: Node, message: str) -> ContractError:
+        return ContractError(str(self.text.error(message, node.index)))
 
 
-def _scalar(node: RawScalar) -> Data:
-    if node.tag in _TEXT_TAGS or (node.quoted and not node.tag):
-        return node.text
-    if node.tag:
-        raise _error(node, f"the tag {excerpt(node.tag)} is not read; drop it")
-    if node.text in _WORDS:
-        return _WORDS[node.text]
-    number = _NUMBER.fullmatch(node.text)
+def _scalar(text: str) -> Data:
+    """Return what a text without quotes and tags means."""
+    if text in _WORDS:
+        return _WORDS[text]
+    number = _NUMBER.fullmatch(text)
     if number is None:
-        return node.text
-    return integer(node.text) if number[1] is number[2] is None else numeral(node.text)
-
-
-def _key(node: RawNode) -> str:
-    while isinstance(node, RawAlias):
-        node = node.target
-    if not isinstance(node, RawScalar):
-        raise _error(node, "a key must be a text")
-    return node.text
-
-
-def _error(node: RawNode, message: str) -> ContractError:
-    return ContractError(f"{node.mark}: {message}")
+        return text
+    return integer(text) if number[1] is number[2] is None else numeral(text)

@@ -97,7 +97,7 @@ class _Composer:
         if isinstance(event, DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                message = "a second document starts here; a settings file holds one"
+                message = "a second document starts here, where one belongs"
                 raise self.source.error(message, self.last)
         elif isinstance(event, CollectionEndEvent):
             self.open.pop()
