@@ -48,7 +48,7 @@ def to_document(contract: Contract) -> dict[str, Any]:
         "type": "object",
         "properties": {setting.name: _property(setting) for setting in settings},
         # A settings file may hold a table for each deployment, which is a settings file again.
-        "additionalProperties": {"anyOf": [{"$ref": "#"}, {"not": {"type": "object"}}]},
+        "additionalProperties": {"if": {"type": "object"}, "then": {"$ref": "#"}},
     }
     forms = _forms(settings)
     return {**document, "$defs": forms} if forms else document
