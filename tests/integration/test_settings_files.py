@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
+from ruamel.yaml import YAML
 
 from relayconf import report
 from relayconf.cli import main
@@ -64,19 +68,23 @@ class Deployment:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text.encode() if isinstance(text, str) else text)
 
-    def run(self, *arguments: str, env: dict[str, str] | None = None) -> Result:
+    def run(
+        self, *arguments: str, env: dict[str, str] | None = None, target: str = "./api.schema.json"
+    ) -> Result:
         """Run one command."""
         with self.monkeypatch.context() as patch:
             patch.chdir(self.folder)
             for name, value in (env or {}).items():
                 patch.setenv(name, value)
-            code = main([*arguments, "--target", "./api.schema.json"])
+            code = main([*arguments, "--target", target])
         written = self.capsys.readouterr()
         return Result(code, written.out, written.err)
 
-    def show(self, *arguments: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+    def show(
+        self, *arguments: str, env: dict[str, str] | None = None, target: str = "./api.schema.json"
+    ) -> dict[str, Any]:
         """Run ``show --json`` and return its answer."""
-        result = self.run("show", "--json", *arguments, env=env)
+        result = self.run("show", "--json", *arguments, env=env, target=target)
         assert 0 == result.returncode, result.stderr
         answer: dict[str, Any] = json.loads(result.stdout)
         return answer
@@ -89,7 +97,7 @@ def api(
     """Return a deployment that has no files yet, in an environment of its own."""
     monkeypatch.setattr(report, "listener", report.listener)
     for name in os.environ:
-        if name.startswith(("API_", "RELAYCONF_")):
+        if name.startswith(("API_", "RELAY")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("RELAYCONF_SECRETS_DIR", "secrets")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -357,3 +365,27 @@ class TestBadInput:
         result = api.run("show", env={"RELAYCONF_CONFIG_DIR": "nowhere"})
         assert 2 == result.returncode
         assert "nowhere: cannot search the directory: No such file" in result.stderr
+
+
+class TestDocumentation:
+    @pytest.mark.parametrize("form", ["toml", "yaml", "json"])
+    def test_examples_are_right(self, api: Deployment, root: Path, form: str) -> None:
+        """The examples of the guide do what it says, and an editor finds nothing in them."""
+        guide = (root / "docs" / "settings-files.md").read_text("utf-8")
+        (example,) = re.findall(rf"```{form}\n(.*?RELAY_POLL_MS.*?)```", guide, re.DOTALL)
+        api.write(f"settings.{form}", example)
+        answer = api.show("--deployment=prod", target="relay")
+        values = [setting(answer, f"RELAY_{name}_MS")["value"] for name in ("POLL", "TIMEOUT")]
+        assert ([200, 90_000], []) == (values, answer["problems"])
+        load: dict[str, Any] = {"toml": tomllib.loads, "yaml": YAML(typ="safe").load}
+        schema = json.loads((root / "schema" / "relay.schema.json").read_text("utf-8"))
+        jsonschema.validate(load.get(form, json.loads)(example), schema)
+
+    def test_schema_checks_each_section(self, root: Path) -> None:
+        """An editor marks a wrong value in a section, at that value, and no key of others."""
+        schema = json.loads((root / "schema" / "relay.schema.json").read_text("utf-8"))
+        document = {"prod": {"RELAY_MODE": "banana", "RELAY_POLL_MS": "5x"}, "other": [{"a": 1}]}
+        errors = jsonschema.Draft202012Validator(schema).iter_errors(document)
+        assert {("prod", "RELAY_MODE"), ("prod", "RELAY_POLL_MS")} == {
+            tuple(error.absolute_path) for error in errors
+        }
