@@ -33,7 +33,7 @@ def plan(contracts: Sequence[Contract]) -> Mapping[str, str]:
         if files.keys() & own.keys():
             raise TargetError(f"two targets are called {contract.target}; rename one")
         files.update(own)
-    files[VECTORS] = as_json(vectors(contracts))
+    files[VECTORS] = as_lines(vectors(contracts))
     return files
 
 
@@ -51,3 +51,15 @@ def plan_one(contract: Contract) -> Mapping[str, str]:
 def as_json(document: object) -> str:
     """Return a document as the text of a file: indented, UTF-8, one final newline."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def as_lines(document: Mapping[str, object]) -> str:
+    """Return a document of long arrays as the text of a file: one item a line."""
+    parts = []
+    for key, value in document.items():
+        text = json.dumps(value, ensure_ascii=False)
+        if isinstance(value, list) and value:
+            lines = (json.dumps(item, ensure_ascii=False) for item in value)
+            text = "[\n    " + ",\n    ".join(lines) + "\n  ]"
+        parts.append(f"  {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"

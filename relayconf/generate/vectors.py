@@ -1,8 +1,8 @@
 """Vectors: texts with their right answers, for implementations in other languages.
 
 Every answer is computed by this package from the declared settings, so the file never claims more
-than the code does. Parse and clamp vectors come one setting at a time, rule vectors by pair, share
-vectors by flag and key.
+than the code does. Parse vectors come for one setting of each type, clamp vectors for each bound,
+rule vectors by pair, share vectors by flag and key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from relayconf.layers import Entry, Layer
 from relayconf.resolve import resolve
 from relayconf.setting import ORDERED_TYPES, Contract, Setting
 from relayconf.share import decide
-from relayconf.values import Invalid, clamp, parse, present, render
+from relayconf.values import Invalid, Parsed, clamp, is_blank, parse, present, render
+from relayconf.values.duration import UNITS
 
 #: Texts that other libraries are known to misread; each is tried on every type.
 _TEXTS = (
@@ -54,6 +55,7 @@ def vectors(contracts: Sequence[Contract]) -> dict[str, Any]:
         "about": "Generated: texts and what they mean. 'value' is canonical (milliseconds, bytes); "
         "'status' is ok, clamped, blank or invalid.",
         "parse": [vector for setting in _one_of_each(settings) for vector in _parse(setting)],
+        "clamp": [vector for setting in settings for vector in _clamp(setting)],
         "rules": [vector for contract in contracts for vector in _rules(contract)],
         "share": [vector for flag in flags for vector in _share(flag)],
     }
@@ -74,13 +76,25 @@ def _parse(setting: Setting) -> Iterable[dict[str, Any]]:
         yield {"name": setting.name, "type": setting.type, "text": text, **_meaning(setting, text)}
 
 
+def _clamp(setting: Setting) -> Iterable[dict[str, Any]]:
+    """Yield what becomes of each bound, and of the value one bare unit beyond it."""
+    step = UNITS[setting.unit or "ms"] if setting.type == "duration" else 1
+    for bound, beyond in ((setting.minimum, -step), (setting.maximum, step)):
+        for value in () if bound is None else (bound, bound + beyond):
+            text = render(setting, value)
+            if parse(setting, text) == Parsed(value):
+                yield {"name": setting.name, "text": text, **_meaning(setting, text)}
+
+
 def _meaning(setting: Setting, text: str) -> dict[str, Any]:
-    if not text.strip(" \t\n\r\v\f"):
+    if is_blank(text) and not setting.allow_blank:
         return {"status": "blank"}
     outcome = parse(setting, text)
     if isinstance(outcome, Invalid):
         return {"status": "invalid"}
     value, bound = clamp(setting, outcome.value)
+    if bound is not None and setting.reject:
+        return {"status": "invalid"}
     answer = {"value": present(setting, value), "text_out": render(setting, value)}
     return {"status": "ok" if bound is None else "clamped", **answer}
 
