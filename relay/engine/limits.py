@@ -9,20 +9,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from relay.settings import Mode, RelaySettings
+from relayconf.live import Snapshot
 
 #: The longest deadline that a request may ask for, in seconds: the maximum of RELAY_TIMEOUT_MS.
 LONGEST_TIMEOUT = 24 * 3600.0
 
 
 class Limits(NamedTuple):
-    """Durations in seconds, sizes in bytes. ``mode`` and ``watch`` are as they were set."""
+    """Durations in seconds, sizes in bytes. ``watches`` is whether hop 2 is to use file events."""
 
     poll: float
     poll_max: float
     idle_grow_after: int
     timeout: float
     mode: Mode
-    watch: bool
+    watches: bool
     max_request: int
     max_response: int
     max_in_flight: int
@@ -30,21 +31,17 @@ class Limits(NamedTuple):
     tool_timeout: float
     drain_timeout: float
 
-    @property
-    def watches(self) -> bool:
-        """Whether a watch is wanted at all."""
-        return self.mode is not Mode.POLL and self.watch
 
-
-def limits_of(settings: RelaySettings) -> Limits:
+def limits_of(snapshot: Snapshot[RelaySettings]) -> Limits:
     """Return the limits that one snapshot of the settings states."""
+    settings = snapshot.settings
     return Limits(
         poll=settings.poll.total_seconds(),
         poll_max=settings.poll_max.total_seconds(),
         idle_grow_after=settings.idle_grow_after,
         timeout=settings.timeout.total_seconds(),
         mode=settings.mode,
-        watch=settings.local_watch,
+        watches=_watches(snapshot),
         max_request=settings.max_request,
         max_response=settings.max_response,
         max_in_flight=settings.max_in_flight,
@@ -52,3 +49,11 @@ def limits_of(settings: RelaySettings) -> Limits:
         tool_timeout=settings.tool_timeout.total_seconds(),
         drain_timeout=settings.drain_timeout.total_seconds(),
     )
+
+
+def _watches(snapshot: Snapshot[RelaySettings]) -> bool:
+    """``poll`` watches nowhere, ``watch`` whatever the flag's value; a killed flag beats both."""
+    settings = snapshot.settings
+    if snapshot.resolution.settings["RELAY_LOCAL_WATCH_ENABLED"].status == "killed":
+        return False
+    return settings.local_watch if settings.mode is Mode.AUTO else settings.mode is Mode.WATCH

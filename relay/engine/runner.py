@@ -115,7 +115,7 @@ class Runner:
         if self._shared is not None:
             raise RelayError("this runner was started before; make another")
         _refuse_within(self._state, self._path)
-        limits = limits_of(self._live.current)
+        limits = limits_of(self._live.snapshot)
         locks = Locks(self._state, group=self._live.sources.state_group)
         self._shared = shared = Shared(
             hub=Hub(),
@@ -195,7 +195,7 @@ class Runner:
         if shared is None or loop is None or loop.stopping:
             return
         snapshot = self._live.snapshot
-        limits = limits_of(snapshot.settings)
+        limits = limits_of(snapshot)
         told = announcement(shared.locks.runner, snapshot, self._tools)
         if (limits, told) != (shared.limits, shared.announcement):
             shared.limits, shared.announcement = limits, told

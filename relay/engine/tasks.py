@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
-def start(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def start(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """Start a coroutine as a task of ``loop``, from a callback or from another task.
 
     Everything that a coroutine may ask of its task works from its first step on.
@@ -24,7 +26,7 @@ def start(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> a
     return _caught(loop, work)
 
 
-def _caught(loop: Any, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def _caught(loop: Any, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     steps: list[tuple[Any, ...]] = []
 
     def catch(callback: Any, *args: Any, context: Any = None) -> None:

@@ -125,7 +125,9 @@ class _Process:
             raise self._failure
         if status != 0:
             printed = self._out[:_SHOWN].decode("utf-8", "replace").strip()
-            ended = f"exited with status {status}" if status > 0 else f"was killed by {-status}"
+            ended = (
+                f"exited with status {status}" if status > 0 else f"was killed by signal {-status}"
+            )
             raise ToolError(f"the command {ended}{': ' if printed else ''}{printed}")
         return self._out.decode("utf-8", "replace")
 

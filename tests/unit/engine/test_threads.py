@@ -1,0 +1,85 @@
+"""Threads for what blocks: results, errors, and calls that are given up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from relay.engine.threads import Threads
+
+
+def play(act: Callable[[Threads], Awaitable[None]], most: int = 2) -> None:
+    """Run a test's steps with a pool."""
+
+    async def go() -> None:
+        threads = Threads(asyncio.get_running_loop(), most=most)
+        try:
+            await asyncio.wait_for(act(threads), 30)
+        finally:
+            threads.close()
+
+    asyncio.run(go())
+
+
+class TestThreads:
+    def test_results_and_errors(self) -> None:
+        """A call's result and exception come back; SystemExit comes as something harmless."""
+
+        async def act(threads: Threads) -> None:
+            assert 3 == await threads.run(lambda: 3)
+            with pytest.raises(ZeroDivisionError):
+                await threads.run(lambda: 1 // 0)
+            with pytest.raises(RuntimeError, match="SystemExit"):
+                await threads.run(exit)
+
+        play(act)
+
+    def test_no_more_than_allowed(self) -> None:
+        """More calls than threads wait for their turn; all are made."""
+
+        async def act(threads: Threads) -> None:
+            seen: set[int] = set()
+            futures = [threads.run(lambda: seen.add(threading.get_ident())) for _ in range(50)]
+            await asyncio.gather(*futures)
+            assert 1 <= len(seen) <= 2
+
+        play(act)
+
+    def test_a_call_that_hangs(self) -> None:
+        """A call that is given up keeps no other from running, and is counted until it ends."""
+
+        async def act(threads: Threads) -> None:
+            release = threading.Event()
+            hung = [threads.run(release.wait) for _ in range(3)]
+            await asyncio.sleep(0.05)
+            for future in hung:
+                future.cancel()
+            assert "fine" == await threads.run(lambda: "fine")
+            assert 2 == threads.left_behind
+            release.set()
+            for _ in range(4000):
+                if threads.left_behind:
+                    await asyncio.sleep(0.005)
+            assert 0 == threads.left_behind
+
+        play(act)
+
+    def test_a_call_that_was_given_up_before_its_turn(self) -> None:
+        """A call that is cancelled while it waits is never made."""
+
+        async def act(threads: Threads) -> None:
+            release = threading.Event()
+            made: list[int] = []
+            first = threads.run(release.wait)
+            second = threads.run(lambda: made.append(1))
+            second.cancel()
+            await asyncio.sleep(0)
+            release.set()
+            assert await first
+            await threads.run(lambda: None)
+            assert ([], 0) == (made, threads.left_behind)
+
+        play(act, most=1)

@@ -1,0 +1,157 @@
+"""The tools file: what it declares, and every fault in it at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from relay.tools import ToolsError, load_tools
+
+
+@pytest.fixture(autouse=True)
+def path() -> Iterator[None]:
+    """Leave the module path as it was."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    """Return the faults of a file, without its path."""
+    file = folder / "tools.toml"
+    file.write_text(text)
+    with pytest.raises(ToolsError) as raised:
+        load_tools(str(file))
+    assert str(raised.value) == "\n".join(raised.value.problems)
+    return [problem.removeprefix(f"{file}:") for problem in raised.value.problems]
+
+
+class TestTools:
+    def test_both_kinds(self, tmp_path: Path) -> None:
+        """A callable beside the file, and a command, with what the sandbox is told of each."""
+        (tmp_path / "tools_of_test_file.py").write_text(
+            "class Shop:\n    @staticmethod\n    def buy(what: str) -> str:\n        'Buy it.'\n"
+        )
+        (tmp_path / "tools.toml").write_text(
+            """
+            [tools.buy]
+            python = "tools_of_test_file:Shop.buy"
+            timeout = 1500
+            [tools."up.per"]
+            command = ["tr", "a-z", "A-Z"]
+            description = "Upper-case."
+            timeout = "1m30s"
+            input = { type = "object", required = ["text"] }
+            pass_env = ["TOKEN"]
+            """
+        )
+        tools = load_tools(str(tmp_path / "tools.toml"))
+        assert ["buy", "up.per"] == list(tools)
+        assert ("Buy it.", 1.5, True) == (
+            tools["buy"].description,
+            tools["buy"].timeout,
+            tools["buy"].blocking,
+        )
+        assert {"type": "object", "required": ["text"]} == tools["up.per"].input
+        assert ("Upper-case.", 90.0) == (tools["up.per"].description, tools["up.per"].timeout)
+
+    def test_an_empty_file(self, tmp_path: Path) -> None:
+        """A file without tools offers none."""
+        (tmp_path / "tools.toml").write_text("")
+        assert [] == list(load_tools(str(tmp_path / "tools.toml")))
+
+
+class TestFaults:
+    def test_all_at_once(self, tmp_path: Path) -> None:
+        """Every fault of every tool is named, with line, tool and what to do."""
+        text = """\
+top = 1
+[tools.a]
+command = ["true"]
+colour = "red"
+timeout = "1s1h"
+[tools.b]
+description = "nothing to run"
+[tools.c]
+python = "no.such.module:name"
+[tools.d]
+http = { url = "https://example.com" }
+[tools.e]
+command = "ls -l"
+input = { type = "array" }
+[tools.f]
+command = ["true"]
+input = { type = "nonsense" }
+[tools.g]
+python = "os:name"
+command = ["true"]
+[tools."h i"]
+command = ["true"]
+[tools.j]
+command = ["true"]
+pass_env = ["A B"]
+input = { "$ref" = "https://example.com/schema" }
+[mcp.files]
+command = ["server"]
+"""
+        said = problems(tmp_path, text)
+        expected = [
+            " 'top' is not known here; tools stand under [tools.NAME]",
+            " [mcp.*]: this version has no MCP servers; remove the table",
+            "2: tool a: 'colour' is not known for a command tool; it takes command, description, ",
+            "2: tool a: timeout: ",
+            "6: tool b: a tool has one of python = ... or command = ...; this one has neither",
+            "8: tool c: python: cannot import no.such.module:name: ModuleNotFoundError: ",
+            "10: tool d: this version has no http tools; use one of python = ... or command = ...",
+            "12: tool e: command is not a list of texts; write command = [",
+            "15: tool f: input: no JSON Schema (type): 'nonsense' is not valid",
+            "18: tool g: a tool has one of python = ... or command = ...; this one has both",
+            "21: tool 'h i': a name is 1 to 128 letters, digits, '_', '-' or '.'",
+            "23: tool j: pass_env: 'A B' is no variable's name",
+        ]
+        assert [True] * len(expected) == [
+            line.startswith(start) for line, start in zip(said, expected, strict=True)
+        ]
+
+    def test_schemas_that_cannot_be_applied(self, tmp_path: Path) -> None:
+        """A schema of something else than an object, and one that leads elsewhere, are faults."""
+        text = (
+            '[tools.a]\ncommand = ["true"]\ninput = { type = "array" }\n'
+            '[tools.b]\ncommand = ["true"]\ninput = { "$ref" = "https://example.com/s" }\n'
+        )
+        assert [
+            '1: tool a: input: the schema of arguments has type = "object"',
+            "4: tool b: input: the reference 'https://example.com/s' leads out of the schema",
+        ] == problems(tmp_path, text)
+
+    def test_a_name_twice(self, tmp_path: Path) -> None:
+        """A tool that is declared twice is a fault of the file."""
+        said = problems(tmp_path, '[tools.a]\ncommand = ["a"]\n[tools.a]\ncommand = ["b"]\n')
+        assert "this is not TOML" in said[0]
+
+    @pytest.mark.parametrize("module", ["raise SystemExit(3)", "1/0", "name = 3", "import json"])
+    def test_modules_that_do_not_give_a_callable(self, tmp_path: Path, module: str) -> None:
+        """Whatever importing a module does is a fault of its tool, and nothing more."""
+        name = f"faulty_{abs(hash(module))}"
+        (tmp_path / f"{name}.py").write_text(module + "\n")
+        assert 1 == len(problems(tmp_path, f'[tools.a]\npython = "{name}:name"\n'))
+
+    def test_files_that_are_none(self, tmp_path: Path) -> None:
+        """A missing file, a folder, a pipe and bytes that are no text: one message each."""
+        os.mkfifo(tmp_path / "pipe")
+        (tmp_path / "bytes").write_bytes(b"\xff")
+        (tmp_path / "large").write_bytes(b" " * (1024 * 1024 + 1))
+        for name, wanted in (
+            ("missing", "cannot be read: No such file"),
+            (".", "cannot be read: Is a directory"),
+            ("bytes", "is not UTF-8 (byte 0)"),
+            ("large", "is larger than"),
+        ):
+            with pytest.raises(ToolsError, match=r".*") as raised:
+                load_tools(str(tmp_path / name))
+            assert wanted in str(raised.value)
+        assert [] == list(load_tools(str(tmp_path / "pipe")))
