@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import is_dataclass
 from datetime import timedelta
+from itertools import chain, repeat
 from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
 from pydantic import AnyUrl, BaseModel, ByteSize, PostgresDsn, SecretBytes, SecretStr
 from pydantic.fields import FieldInfo
 
+from relayconf.hidden import HiddenUserinfo
 from relayconf.setting import Setting, Value
 
 #: pydantic's own url types, of one host and of several: the base classes of these two.
@@ -96,8 +98,8 @@ def read_as(kind: str, annotation: Any) -> Reading:
     """Return the reading for a setting type that a marker names, whatever the annotation says."""
     if kind == "secret":
         return Reading(kind, _secret_hand(annotation))
-    if kind == "duration":
-        return Reading(kind, _duration)
+    if kind in _HANDS:
+        return Reading(kind, _HANDS[kind])
     found = reading(annotation)
     if found.type == kind:
         return found
@@ -176,10 +178,10 @@ def _scalar(inner: Any) -> Reading | None:
     if issubclass(inner, enum.Enum) and not issubclass(inner, enum.Flag):
         return _enum({str(member.value): member for member in inner})
     if object not in _URLS and issubclass(inner, _URLS):
-        return Reading("url", as_it_stands)
+        return Reading("url", _url)
     for base, name in _SCALARS:
         if issubclass(inner, base):
-            return Reading(name, _duration if name == "duration" else as_it_stands)
+            return Reading(name, _HANDS.get(name, as_it_stands))
     return None
 
 
@@ -212,24 +214,37 @@ def _secret_hand(annotation: Any) -> Hand:
         return lambda value: inner(str(value).encode())
     if not is_complex(annotation):
         return as_it_stands
-    mixed = any(issubclass(t, BaseModel) or is_dataclass(t) for t in _classes(annotation))
-    return _json if mixed else _hidden_parts
+    return lambda value: _hidden_parts(annotation, value)
 
 
-def _hidden_parts(value: Value) -> Any:
-    """Return a JSON document, or what stands between commas, with every text of it hidden."""
+def _hidden_parts(annotation: Any, value: Value) -> Any:
+    """Return a JSON document, or what stands between commas, with every secret of it hidden."""
     document = _json(value)
-    if isinstance(document, str):
+    if isinstance(document, str) and model_of(annotation) is None:
         document = [item.strip() for item in document.split(",")]
-    return _hide(document)
+    return _hide(annotation, document)
 
 
-def _hide(document: Any) -> Any:
+def _hide(annotation: Any, document: Any) -> Any:
+    """Return a document with every text hidden that the annotation calls a secret."""
+    inner = unwrap(annotation)[0]
+    if isinstance(document, str):
+        hand = _secret_hand(inner) if inner in (SecretStr, SecretBytes) else as_it_stands
+        return hand(document)
+    if get_origin(inner) in (Union, types.UnionType):
+        return document  # which of them it is, pydantic will find out
+    model, arguments = model_of(inner), get_args(inner) or (Any,)
     if isinstance(document, dict):
-        return {key: _hide(item) for key, item in document.items()}
+        fields = {} if model is None else model.model_fields
+        parts = {
+            key: info.annotation for name, info in fields.items() for key in (name, info.alias)
+        }
+        return {key: _hide(parts.get(key, arguments[-1]), part) for key, part in document.items()}
     if isinstance(document, list):
-        return [_hide(item) for item in document]
-    return SecretStr(document) if isinstance(document, str) else document
+        several = zip(document, chain(arguments[:-1], repeat(arguments[-1])), strict=False)
+        same = arguments[1:] == (Ellipsis,)
+        return [_hide(arguments[0] if same else part, item) for item, part in several]
+    return document
 
 
 def _list_of(hand: Hand) -> Hand:
@@ -238,6 +253,10 @@ def _list_of(hand: Hand) -> Hand:
 
 def _duration(value: Value) -> timedelta:
     return timedelta(milliseconds=cast(int, value))
+
+
+def _url(value: Value) -> str:
+    return HiddenUserinfo(value)
 
 
 def _json(value: Value) -> Any:
@@ -250,3 +269,7 @@ def _json(value: Value) -> Any:
 
 def _plain(choice: Any) -> Any:
     return choice.value if isinstance(choice, enum.Enum) else choice
+
+
+#: Types whose value is another object in Python than it is canonically.
+_HANDS: dict[str, Hand] = {"duration": _duration, "url": _url}

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from relayconf.classes import Declared, Field, leaves
 from relayconf.resolve import Effective, Resolution
@@ -29,6 +30,19 @@ def lines(title: str, declared: Declared, resolution: Resolution, error: Validat
     paths = {path: f.setting for path, f in leaves(declared.fields, keys=True)}
     found = error.errors(include_input=False, include_url=False, include_context=False)
     return "\n".join(_line(title, paths, resolution, item) for item in found)
+
+
+def without_inputs(error: ValidationError, resolution: Resolution) -> ValidationError:
+    """Return pydantic's refusal without what it refuses, which it otherwise holds and may show."""
+    found = [
+        InitErrorDetails(
+            type=PydanticCustomError(item["type"], _redacted(item["msg"], resolution)),
+            loc=item["loc"],
+            input=MASK,
+        )
+        for item in error.errors(include_input=False, include_url=False, include_context=False)
+    ]
+    return ValidationError.from_exception_data(error.title, found, hide_input=True)
 
 
 def masked_fields(

@@ -24,7 +24,7 @@ from relayconf.finished import finished
 from relayconf.layers import Layer, collect
 from relayconf.process import read_process
 from relayconf.pythontypes import hand_value as python_value
-from relayconf.refusal import lines, masked_fields
+from relayconf.refusal import lines, masked_fields, without_inputs
 from relayconf.resolve import Resolution, resolve
 from relayconf.setting import Contract
 
@@ -108,14 +108,23 @@ class Settings(BaseSettings):
         declared = _declared(cls)
         held = _resolved.get()
         if held is not None and held[0] is cls:
-            found = finished(declared.fields, held[1])
+            resolution = held[1]
+            found = finished(declared.fields, resolution)
         else:
             places = {name: values.pop(name) for name in list(values) if name.startswith("_")}
             arguments = sort(cls, declared, values)
             values.clear()  # a traceback that shows local variables comes through here
             resolution = _from_process(cls, arguments, places)
             found = finished(declared.fields, resolution, arguments.fixed) | arguments.extra
-        super().__init__(_env_file=None, **found)
+        try:
+            super().__init__(_env_file=None, **found)
+        except ValidationError as error:
+            refusal = without_inputs(error, resolution)
+        else:
+            return
+        found.clear()
+        # Outside the handler: pydantic's error holds what it refused, and must not travel along.
+        raise refusal
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return masked_fields(_declared(type(self)), super().__repr_args__())
@@ -147,7 +156,6 @@ class Settings(BaseSettings):
             refusal = lines(cls.__name__, _declared(cls), resolution, error)
         finally:
             _resolved.reset(token)
-        # Outside the handler: pydantic's error holds what it refused, and must not travel along.
         raise InvalidSettingsError(refusal)
 
 
