@@ -115,10 +115,15 @@ def configured(contract: Contract, sources: Sources) -> List[Layer]:
     """
     from relayconf.files.secret import secret_entries  # noqa: PLC0415 - it imports this module
 
-    files = [
-        Layer("file", _file_entries(contract, sources)),
-        Layer("env-file", tuple(_env_file_entries(sources.env_files, sources.environ))),
-    ]
+    try:
+        files = [
+            Layer("file", _file_entries(contract, sources)),
+            Layer("env-file", tuple(_env_file_entries(sources.env_files, sources.environ))),
+        ]
+    except SourceError as error:
+        # The frames behind it hold whole files, and a traceback may show local variables.
+        error.__context__ = None
+        raise error.with_traceback(None) from None
     secrets = secret_entries(contract, sources.secrets_dir, sources.environ, files)
     return [
         *files,
