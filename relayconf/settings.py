@@ -21,7 +21,7 @@ from relayconf.arguments import Arguments, sort
 from relayconf.classes import Declared, own_prefix, read_class
 from relayconf.errors import DeclarationError, RelayconfError
 from relayconf.finished import finished
-from relayconf.layers import Layer, collect
+from relayconf.layers import ORDER, Layer, collect
 from relayconf.process import read_process
 from relayconf.pythontypes import hand_value as python_value
 from relayconf.refusal import lines, masked_fields, without_inputs
@@ -199,6 +199,7 @@ def _from_process(
     contract = cls.__contract__
     sources = unread.with_places(cls.__name__, process.sources, places)
     layers = [*collect(contract, sources), Layer("option", arguments.options)]
+    layers.sort(key=lambda layer: ORDER.index(layer.name))  # below the overrides: a kill wins
     resolution = resolve(contract, layers)
     if process.strict:
         report.refuse(resolution.problems)

@@ -1,7 +1,7 @@
 """``relayconf diff``: two deployments, compared by effective value.
 
-The environment of the command is left out: it is the operator's own, would be the same on both
-sides, and would hide what differs.
+The environment of the command and the overrides on this machine are left out: they are not the
+deployments', would be the same on both sides, and would hide what differs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from relayconf import answers, report, wording
 from relayconf.cli import common
 from relayconf.cli.table import table
 from relayconf.comparison import Difference, compare
-from relayconf.layers import Sources, collect, concerns
+from relayconf.layers import Sources, concerns, configured
 from relayconf.names import pointers
 from relayconf.resolve import Effective, Resolution, resolve
 from relayconf.setting import Contract
@@ -73,9 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _side(contract: Contract, sources: Sources, name: str) -> _Side:
     if os.sep in name or ".env" in name:
         sources = sources._replace(env_files=(*sources.env_files, name))
-        return _Side(name, "env-file", resolve(contract, collect(contract, sources)))
-    layers = collect(contract, sources._replace(deployment=name))
-    if layers == collect(contract, sources._replace(deployment=None)):
+        return _Side(name, "env-file", resolve(contract, configured(contract, sources)))
+    layers = configured(contract, sources._replace(deployment=name))
+    if layers == configured(contract, sources._replace(deployment=None)):
         where = sources.config_dir or "."
         report.warn(f"no settings file in {where} has a section or a name for deployment {name!r}")
     return _Side(name, "deployment", resolve(contract, layers))
