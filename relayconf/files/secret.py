@@ -14,8 +14,8 @@ from relayconf.errors import SourceError
 from relayconf.files.regular import read_regular, shown_path
 from relayconf.layers import Entry, Layer
 from relayconf.names import fileable, pointers
-from relayconf.setting import Contract
-from relayconf.values import is_blank
+from relayconf.setting import Contract, Setting
+from relayconf.values import Invalid, is_blank, parse
 
 #: A bound on one secret file. The longest real ones are bundles of certificates.
 MAX_SECRET_BYTES = 64 * 1024
@@ -52,13 +52,16 @@ def secret_entries(
     if not any(map(fileable, contract.settings.values())):
         return ()
     named = _named(contract, environ, below)
+    settings = {n: s for s in contract.settings.values() for n in (s.name, *s.legacy)}
     targets = {os.path.abspath(pointer.path) for pointer in named.values()}
     entries = [
-        _read(name, path)
+        _read(settings[name], name, path)
         for name, path in _delivered(contract, directory)
         if os.path.abspath(path) not in targets
     ]
-    entries.extend(_read(name, pointer.path, pointer) for name, pointer in named.items())
+    entries.extend(
+        _read(settings[name], name, pointer.path, pointer) for name, pointer in named.items()
+    )
     return tuple(entries)
 
 
@@ -97,7 +100,7 @@ def _delivered(contract: Contract, directory: Optional[str]) -> Iterator[Tuple[s
             yield name, os.path.join(directory, file)
 
 
-def _read(name: str, path: str, pointer: Optional[_Pointer] = None) -> Entry:
+def _read(setting: Setting, name: str, path: str, pointer: Optional[_Pointer] = None) -> Entry:
     origin = shown_path(path)
     try:
         data = read_regular(path, limit=MAX_SECRET_BYTES)
@@ -106,9 +109,12 @@ def _read(name: str, path: str, pointer: Optional[_Pointer] = None) -> Entry:
         return Entry(name, "", origin, _fault(str(error).removeprefix(f"{origin}: "), pointer))
     except UnicodeDecodeError as error:
         return Entry(name, "", origin, _fault(f"it is not UTF-8 at byte {error.start}", pointer))
-    for end in ("\r\n", "\n"):
-        if text.endswith(end):
-            return Entry(name, text[: -len(end)], origin)
+    end = next((end for end in ("\r\n", "\n") if text.endswith(end)), "")
+    text = text[: len(text) - len(end)]
+    url = setting.type == "url" and not is_blank(text)
+    if url and isinstance(parse(setting, text), Invalid):
+        # What is no url may be a bare password, and an invalid url would be shown.
+        return Entry(name, "", origin, _fault("it does not hold a url", pointer))
     return Entry(name, text, origin)
 
 

@@ -143,6 +143,21 @@ class TestContent:
         assert reason in problem.message
         assert "hunter2" not in repr(resolution.problems)
 
+    @pytest.mark.parametrize("text", ["hunter2\n", "https://h/ hunter2"], ids=["bare", "spaced"])
+    def test_no_url(self, tmp_path: Path, text: str) -> None:
+        """What is no url in the file of one may be a bare password, and is never shown."""
+        (tmp_path / "app_url").write_text(text)
+        resolution = read(folder=tmp_path)
+        (problem,) = resolution.problems
+        assert ("invalid-value", "it does not hold a url") == (problem.code, problem.message)
+        assert "hunter2" not in repr(resolution)
+
+    def test_blank_url(self, tmp_path: Path) -> None:
+        """An empty file of a url leaves it unset, as a blank does everywhere."""
+        (tmp_path / "app_url").write_text("\n")
+        resolution = read(folder=tmp_path)
+        assert (None, ()) == (resolution.settings["APP_URL"].value, resolution.problems)
+
 
 class TestPointer:
     def test_names_a_file(self, tmp_path: Path) -> None:
