@@ -53,11 +53,11 @@ def secret_entries(
         return ()
     named = _named(contract, environ, below)
     settings = {n: s for s in contract.settings.values() for n in (s.name, *s.legacy)}
-    targets = {os.path.abspath(pointer.path) for pointer in named.values()}
+    again = {(name, os.path.abspath(pointer.path)) for name, pointer in named.items()}
     entries = [
         _read(settings[name], name, path)
         for name, path in _delivered(contract, directory)
-        if os.path.abspath(path) not in targets
+        if (name, os.path.abspath(path)) not in again
     ]
     entries.extend(
         _read(settings[name], name, pointer.path, pointer) for name, pointer in named.items()

@@ -200,6 +200,15 @@ class TestPointer:
         assert () == resolution.problems
         assert 1 == len(resolution.settings["APP_TOKEN"].stack)
 
+    def test_one_file_for_two_secrets(self, tmp_path: Path) -> None:
+        """A file that another secret's NAME_FILE points to still serves the secret of its name."""
+        (tmp_path / "app_token").write_text("canary")
+        resolution = read(
+            {"APP_KEY_FILE": "x", "OLD_TOKEN_FILE": f"{tmp_path}/app_token"}, tmp_path
+        )
+        found = [(c.name, c.verdict) for c in resolution.settings["APP_TOKEN"].stack]
+        assert [("APP_TOKEN", "in force"), ("OLD_TOKEN", "shadowed")] == found
+
     def test_unusable_file(self, tmp_path: Path) -> None:
         """A missing file, a directory or a pipe costs that secret alone, and nothing blocks."""
         pipe = tmp_path / "pipe"
