@@ -25,6 +25,8 @@ SEVERITY: Dict[str, str] = {
     "override-quarantined": "error",
     "override-damaged": "warning",
     "state-directory": "error",
+    "source-unreadable": "error",
+    "settings-refused": "error",
 }
 
 #: What strict mode refuses: a value that is not used as it was written.

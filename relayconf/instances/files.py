@@ -1,0 +1,40 @@
+"""The names in ``instances/``, and the folder itself.
+
+``ID.json`` is what an instance says of itself, ``ID.lock`` is locked for as long as it lives,
+``HASH.contract.json`` is a contract that one of them goes by, ``applied.jsonl`` is what they have
+applied.
+"""
+
+from __future__ import annotations
+
+import re
+
+from relayconf.state.directory import StateDirectory
+
+FOLDER = "instances"
+
+SUFFIX = ".json"
+LOCK_SUFFIX = ".lock"
+CONTRACT_SUFFIX = ".contract.json"
+
+APPLIED = "applied.jsonl"
+APPLIED_BEFORE = "applied.old.jsonl"
+
+#: When the folder was made, on the boot clock.
+BORN = "born"
+
+_ID = re.compile(r"[0-9a-f]{12}", re.ASCII)
+
+
+def instance_of(name: str) -> str | None:
+    """Return the id of the instance that a file tells of, or ``None``."""
+    return name[:12] if name[12:] == SUFFIX and _ID.fullmatch(name[:12]) else None
+
+
+def open_folder(state: StateDirectory, *, make: bool) -> StateDirectory | None:
+    """Open the folder of instances; ``None`` where there is none.
+
+    Raises:
+        OSError: it cannot be made or opened.
+    """
+    return state.folder(FOLDER, make=make)

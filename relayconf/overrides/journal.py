@@ -1,0 +1,123 @@
+"""Writing the audit: lines are appended, made durable, and taken back where the change failed.
+
+One open file for one change. Whoever holds the store's lock may also cut off what a crash left half
+written; it is kept in a file beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+
+from relayconf.overrides import audit
+from relayconf.overrides.document import Json, Pin
+from relayconf.state.directory import StateDirectory, read_all, write_all
+
+#: Where the pieces of lines go that a crash left at the end of the audit.
+TORN = "audit.torn"
+
+_TAIL = 2 * audit.MAX_LINE
+
+
+class Journal:
+    """The audit of one state directory, open for one change.
+
+    ``tail`` is its last whole line, ``generation`` that line's generation; both are 0 where there
+    is none. ``past`` are the numbers of the lines at its end that came after a given pin.
+
+    Raises:
+        OSError: it cannot be opened or read.
+    """
+
+    def __init__(self, directory: StateDirectory) -> None:
+        self._directory = directory
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        self._fd = os.open(audit.NAME, flags, 0o600, dir_fd=directory.fd)
+        try:
+            found = _judged(os.fstat(self._fd))
+            if found.st_size == 0:
+                directory.own(self._fd)
+            self._size = found.st_size
+            self._lines, self._torn = self._read_tail()
+        except BaseException:
+            os.close(self._fd)
+            raise
+        last = self._lines[-1] if self._lines else {}
+        self.tail = Pin(last["seq"], last["hash"]) if last else Pin()
+        generation = last.get("generation", 0)
+        self.generation = generation if type(generation) is int else 0
+
+    def past(self, pin: Pin) -> list[int]:
+        """Return the numbers of the lines at the end that came after ``pin``."""
+        return [line["seq"] for line in self._lines if line["seq"] > pin.seq]
+
+    def append(self, lines: Sequence[Json], *, locked: bool) -> None:
+        """Append lines, and make them durable.
+
+        Args:
+            lines: chained already.
+            locked: whether nobody else may be writing; only then anything is cut off.
+
+        Raises:
+            OSError: they cannot be written; nothing was.
+        """
+        data = b"".join(map(audit.encode, lines))
+        if self._torn and locked:
+            self._set_torn_aside()
+        elif self._torn or not self._ends_whole():
+            data = b"\n" + data
+        try:
+            write_all(self._fd, data)
+            os.fsync(self._fd)
+        except OSError:
+            self.take_back(locked=locked)
+            raise
+
+    def take_back(self, *, locked: bool) -> None:
+        """Undo ``append``, for a change that failed after it."""
+        if not locked:
+            return
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError:
+            # The lines stay; the next change says of them that they are not in the document.
+            return
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+    def _read_tail(self) -> tuple[list[Json], bytes]:
+        start = max(0, self._size - _TAIL)
+        os.lseek(self._fd, start, os.SEEK_SET)
+        data = read_all(self._fd, self._size - start)
+        *texts, rest = data.split(b"\n")
+        if start:
+            texts = texts[1:]
+        lines = [line for text in texts if (line := audit.parse(text)) is not None]
+        whole = audit.parse(rest) if rest else None
+        if whole is not None:
+            lines.append(whole)
+        return lines, b"" if whole is not None else rest
+
+    def _ends_whole(self) -> bool:
+        return self._size == 0 or os.pread(self._fd, 1, self._size - 1) == b"\n"
+
+    def _set_torn_aside(self) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(TORN, flags, 0o600, dir_fd=self._directory.fd)
+        try:
+            self._directory.own(fd)
+            write_all(fd, self._torn + b"\n")
+        finally:
+            os.close(fd)
+        self._size -= len(self._torn)
+        os.ftruncate(self._fd, self._size)
+        self._torn = b""
+
+
+def _judged(found: os.stat_result) -> os.stat_result:
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        raise OSError(f"{audit.NAME} is no file of its own")
+    return found

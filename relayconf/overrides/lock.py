@@ -1,0 +1,87 @@
+"""The lock of the store: one writer at a time, and nobody who can hold up a kill.
+
+A command waits for as long as others get on, and for one second where nobody does: then it goes on
+without the lock. A process that runs only ever tries.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import time
+from collections.abc import Callable
+
+from relayconf.state.directory import StateDirectory
+
+NAME = "overrides.lock"
+
+#: How long a command waits while nothing moves, and in all, in seconds.
+PATIENCE = 1.0
+LONGEST = 30.0
+
+_SHORTEST_PAUSE = 0.002
+_LONGEST_PAUSE = 0.04
+
+
+class Lock:
+    """The lock of one state directory."""
+
+    def __init__(self, directory: StateDirectory) -> None:
+        self._fd = _open(directory)
+        self.held = False
+
+    def acquire(self, progress: Callable[[], object]) -> bool:
+        """Wait for the lock, and tell whether that was of use.
+
+        Args:
+            progress: returns something that changes whenever another writer has written.
+        """
+        if self._fd < 0:
+            return False
+        begun = moved = time.monotonic()
+        seen, pause = progress(), _SHORTEST_PAUSE
+        while not self.try_acquire():
+            time.sleep(pause * (0.5 + random.random()))  # noqa: S311 - to get out of step
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+            now, state = time.monotonic(), progress()
+            if state != seen:
+                seen, moved = state, now
+            if now - moved > PATIENCE or now - begun > LONGEST:
+                return False
+        return True
+
+    def try_acquire(self) -> bool:
+        """Take the lock where it is free."""
+        if self._fd < 0:
+            return False
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        self.held = True
+        return True
+
+    def release(self) -> None:
+        """Let the next one write."""
+        fd, self._fd, self.held = self._fd, -1, False
+        if fd >= 0:
+            os.close(fd)
+
+
+def _open(directory: StateDirectory) -> int:
+    """Open the lock's file; -1 where that cannot be done, which holds up nobody."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        folder = directory.folder("locks", make=True)
+        if folder is None:
+            return -1
+        try:
+            fd = os.open(NAME, flags, 0o600, dir_fd=folder.fd)
+            if os.fstat(fd).st_uid == os.geteuid():
+                folder.own(fd)
+        finally:
+            folder.close()
+    except OSError:
+        return -1
+    return fd
