@@ -168,7 +168,7 @@ def _grammar(setting: Setting, schema: Place, extra: Place) -> Setting:
             raise extra["items"].error(f"{excerpt(items)!r} cannot be the type of an item")
         setting = setting._replace(items=items)
     elif not extra["items"].absent:
-        raise extra["items"].error(f"a {setting.type} has no items")
+        raise extra["items"].error("only a list has items")
     setting = setting._replace(unit=_unit(setting, extra["unit"]))
     given = choices["enum"] if extra["choices"].absent else extra["choices"]
     if "enum" in (setting.type, setting.items):
@@ -191,7 +191,7 @@ def _unit(setting: Setting, place: Place) -> Optional[str]:
     if unit is None or (kind == "size" and unit in _BYTES):
         return None
     if kind not in ("integer", "number"):
-        raise place.error(f"a {kind} has no unit of its own")
+        raise place.error(f"no {kind} has a unit of its own")
     return unit
 
 
@@ -216,7 +216,7 @@ def _range(setting: Setting, schema: Place, extra: Place) -> Setting:
     if setting.type not in ORDERED_TYPES:
         for key in ("min", "max", "jitter"):
             if not extra[key].absent:
-                raise extra[key].error(f"a {setting.type} has no range")
+                raise extra[key].error(f"no {setting.type} has a range")
         return setting
     low = _bound(setting, extra["min"], schema["minimum"], schema["exclusiveMinimum"], inward=1)
     high = _bound(setting, extra["max"], schema["maximum"], schema["exclusiveMaximum"], inward=-1)
@@ -261,7 +261,7 @@ def _document(setting: Setting, schema: Place, extra: Place) -> Setting:
     }
     facts.update({key: extra[key].boolean() for key in ("reject", "allow_blank", "live")})
     if facts["allow_blank"] and setting.type != "string":
-        raise extra["allow_blank"].error(f"a blank {setting.type} is no value")
+        raise extra["allow_blank"].error(f"no blank {setting.type} is a value")
     return setting._replace(**facts)
 
 
