@@ -104,15 +104,19 @@ class Threads:
     def _next(self) -> _Job | None:
         with self._change:
             self._idle += 1
-            while not self._queue and not self._closed:
+            while True:
+                # RACE: what is given up before a thread takes it is never called.
+                while self._queue:
+                    job = self._queue.popleft()
+                    if not job.future.cancelled():
+                        job.state = "running"
+                        self._idle -= 1
+                        return job
+                if self._closed:
+                    self._size -= 1
+                    self._idle -= 1
+                    return None
                 self._change.wait()
-            self._idle -= 1
-            if not self._queue:
-                self._size -= 1
-                return None
-            job = self._queue.popleft()
-            job.state = "running"
-            return job
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

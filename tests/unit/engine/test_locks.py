@@ -77,7 +77,10 @@ class TestLiveness:
             assert one.is_alive(other.runner)
             assert {SESSION: {other.runner}} == one.look().served
             other.kill()
-            assert not one.is_alive(other.runner)
+            deadline = time.monotonic() + 20
+            while one.is_alive(other.runner):
+                # A child lets go of its parent's lock with the first thing that it does.
+                assert time.monotonic() < deadline
             assert {other.runner} <= one.look().dead
             assert not one.is_alive(other.runner)
         finally:
