@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 #: overdue: about what it takes to plan, release and deploy its removal.
 NOTICE_DAYS = 30
 
-#: Every state, the most urgent first.
-STATES = ("overdue", "expired", "due", "ahead", "permanent")
-
 
 class Expiry(NamedTuple):
     """One flag's state, and the days until its last one (negative once that is over).
 
-    ``state`` is one of ``STATES``; ``days`` is None for a permanent flag.
+    ``state`` is ``overdue``, ``expired``, ``due``, ``ahead`` or ``permanent``; ``days`` is None for
+    a permanent flag.
     """
 
     state: str

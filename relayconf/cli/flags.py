@@ -10,7 +10,7 @@ from relayconf import answers, wording
 from relayconf.cli import common
 from relayconf.cli.table import table
 from relayconf.errors import FlagError
-from relayconf.expiry import STATES, Expiry, expiry
+from relayconf.expiry import Expiry, expiry
 from relayconf.flags import is_on
 from relayconf.resolve import Effective, Resolution
 from relayconf.setting import Flag
@@ -48,14 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
     target = arguments.positional or arguments.target or common.only_target()
     resolution = common.resolved(find_contract(target), process)
     today = arguments.today or date.today()  # noqa: DTZ011 - a date on the operator's own calendar
-    flags = sorted(
-        (
-            _Row(effective, effective.setting.flag, today, resolution, arguments.key)
-            for effective in resolution.settings.values()
-            if effective.setting.flag is not None
-        ),
-        key=lambda row: STATES.index(row.expiry.state) if row.expiry.over else len(STATES),
+    rows = (
+        _Row(effective, effective.setting.flag, today, resolution, arguments.key)
+        for effective in resolution.settings.values()
+        if effective.setting.flag is not None
     )
+    flags = sorted(rows, key=lambda row: (row.expiry.days or 0) if row.expiry.over else 0)
     if arguments.json:
         common.print_json(
             {
