@@ -8,6 +8,7 @@ force: a value out of range is clamped, so a range is a bound here only where it
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,19 +19,24 @@ from relayconf.values import render
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-#: What a settings file may hold for each type: the plain JSON type first, then text.
-_JSON_TYPES: dict[str, list[str]] = {
-    "integer": ["integer", "string"],
-    "number": ["number", "string"],
-    "duration": ["integer", "string"],
-    "size": ["integer", "string"],
-    "boolean": ["boolean", "string"],
-    "rollout": ["boolean", "string"],
-    "list": ["array", "string"],
+#: What a settings file may hold for each type, since a value without quotes counts as its text:
+#: ``1.10`` is one for a string. Not ``true``: an editor would suggest it for every path.
+_JSON_TYPES = {
+    "integer": ("integer", "string"),
+    "number": ("number", "string"),
+    "duration": ("integer", "string"),
+    "size": ("integer", "string"),
+    "boolean": ("boolean", "integer", "string"),
+    "rollout": ("boolean", "integer", "string"),
+    "enum": ("string",),
+    "string": ("string", "number"),
+    "secret": ("string", "number"),
+    "path": ("string", "number"),
+    "url": ("string",),
 }
 
-#: What an item of an array may be where that differs: no text stands for it there.
-_ITEM_TYPES = {"integer": "integer", "number": "number", "boolean": "boolean"}
+#: Types whose form many properties refer to, instead of repeating a long pattern.
+_SHARED = ("integer", "number", "duration", "size", "boolean", "rollout")
 
 
 def to_document(contract: Contract) -> dict[str, Any]:
@@ -67,7 +73,7 @@ def own_unit(setting: Setting, value: Value) -> Any:
 def _forms(settings: Iterable[Setting]) -> dict[str, Any]:
     """Return the text forms that the properties refer to, by type."""
     kinds = {setting.type for setting in settings}
-    found = {kind: form(kind) for kind in _JSON_TYPES if kind in kinds}
+    found = {kind: form(kind) for kind in _SHARED if kind in kinds}
     return {kind: _checked(f.pattern, f.words) for kind, f in found.items() if f is not None}
 
 
@@ -77,53 +83,76 @@ def _checked(pattern: str, words: str) -> dict[str, Any]:
 
 
 def _property(setting: Setting) -> dict[str, Any]:
-    kind = _JSON_TYPES.get(setting.type, ["string"])
-    schema: dict[str, Any] = {"type": list(kind) if len(kind) > 1 else kind[0]}
+    schema: dict[str, Any] = {"type": _json_type(setting)}
     if setting.default is not None:
         schema["default"] = own_unit(setting, setting.default)
     if setting.doc:
         schema["description"] = setting.doc
-    schema.update(_form(setting))
+    schema.update(_list(setting) if setting.type == "list" else _scalar(setting))
     if setting.example is not None:
         schema["examples"] = [setting.example]
     schema["x-relayconf"] = _extra(setting)
     return schema
 
 
-def _form(setting: Setting) -> dict[str, Any]:
+def _json_type(setting: Setting) -> Any:
+    if setting.type == "list":
+        alone = (kind for kind in _JSON_TYPES[setting.items] if kind != "string")
+        return ["array", "string", *alone]
+    names = list(_JSON_TYPES[setting.type])
+    if setting.type == "enum":
+        # A member like ``1`` or ``true`` may stand without quotes as well.
+        found = {type(_plain(choice)) for choice in setting.choices}
+        names += ["number"] if found & {int, float} else []
+        names += ["boolean"] if bool in found else []
+    return names[0] if len(names) == 1 else names
+
+
+def _plain(text: str) -> Any:
+    try:
+        return json.loads(text.lower())
+    except (ValueError, RecursionError):
+        return text
+
+
+def _scalar(setting: Setting) -> dict[str, Any]:
     """Return what an editor needs to complete and check a value."""
     own = form(setting.type, setting.choices)
     if setting.secret:
         return {"writeOnly": True, "pattern": SECRET}
-    if setting.type == "list":
-        pattern = list_pattern(setting)
-        return {"items": _items(setting), **({"pattern": pattern} if pattern else {})}
     if own is None:
         return {}
     if setting.type == "enum":
-        # The members are for completion, the pattern for every other case that is right as well.
-        return {"anyOf": [{"enum": list(setting.choices)}, {"pattern": own.pattern}]}
-    if setting.type not in _JSON_TYPES:
+        return _members(setting, own.pattern)
+    if setting.type not in _SHARED:
         return _checked(own.pattern, own.words)
+    return {**_bounds(setting), "$ref": f"#/$defs/{setting.type}"}
+
+
+def _bounds(setting: Setting) -> dict[str, Any]:
+    """Return the bounds of a bare number; a string is not concerned by them."""
+    if setting.type in ("boolean", "rollout"):
+        return {"minimum": 0, "maximum": 1}
     bounds = {}
     for key, bound in (("minimum", setting.minimum), ("maximum", setting.maximum)):
         number = None if bound is None else own_unit(setting, bound)
         if setting.reject and isinstance(number, (int, float)):
             bounds[key] = number
-    return {**bounds, "$ref": f"#/$defs/{setting.type}"}
+    return bounds
 
 
-def _items(setting: Setting) -> dict[str, Any]:
-    if setting.items in _ITEM_TYPES:
-        return {"type": _ITEM_TYPES[setting.items]}
-    kind = _JSON_TYPES.get(setting.items, ["string"])
-    schema: dict[str, Any] = {"type": list(kind) if len(kind) > 1 else kind[0]}
-    own = form(setting.items, setting.choices)
-    if own is None:
-        return schema
-    if setting.items == "enum":
-        return {**schema, "anyOf": [{"enum": list(setting.choices)}, {"pattern": own.exact}]}
-    return {**schema, "pattern": own.exact}
+def _members(setting: Setting, pattern: str) -> dict[str, Any]:
+    # The members are for completion, the pattern for every other case that is right as well.
+    return {"anyOf": [{"enum": list(setting.choices)}, {"pattern": pattern}]}
+
+
+def _list(setting: Setting) -> dict[str, Any]:
+    item = setting._replace(type=setting.items, items="string")
+    schema = {"type": _json_type(item)}
+    own, pattern = form(item.type, item.choices), list_pattern(setting)
+    if own is not None:
+        schema |= _members(item, own.exact) if item.type == "enum" else {"pattern": own.exact}
+    return {"items": schema, **({"pattern": pattern} if pattern else {})}
 
 
 def _extra(setting: Setting) -> dict[str, Any]:

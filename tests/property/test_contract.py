@@ -299,6 +299,20 @@ class TestSchema:
             assert [] == [e.message for e in validator.iter_errors({"X_A": text})]
 
     @many
+    @given(any_setting("X_A"), st.booleans() | st.integers(-9, 10**6) | st.floats(-9, 9))
+    def test_never_refuses_what_needs_no_quotes(self, setting: Setting, value: float) -> None:
+        """A bare number or boolean passes where its text is a value."""
+        assume(
+            setting.type not in ("string", "secret", "path", "list") or value not in (True, False)
+        )
+        contract = Contract("x", "X_", {"X_A": setting}, ())
+        validator = jsonschema.Draft202012Validator(to_document(contract))
+        outcome = parse(setting, literal(value))
+        if isinstance(outcome, Invalid) or (setting.reject and clamp(setting, outcome.value)[1]):
+            return
+        assert [] == [e.message for e in validator.iter_errors({"X_A": value})]
+
+    @many
     @given(any_setting("X_A"), st.sampled_from(TRIED) | FILLED)
     def test_refuses_what_is_not_a_value(self, setting: Setting, text: str) -> None:
         """Where a grammar can be written as a pattern, an editor finds what it refuses."""
