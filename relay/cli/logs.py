@@ -10,8 +10,11 @@ import json
 import logging
 import os
 import select
+import stat
+import time
 from datetime import UTC, datetime
 
+from relay.engine.telemetry import send_events_to
 from relay.settings import LogFormat, RelaySettings
 
 #: A pipe takes this much at once, or says that it cannot (PIPE_BUF on Linux).
@@ -23,26 +26,42 @@ _LOGGERS = ("relay", "relayconf")
 class LineHandler(logging.Handler):
     """Writes whole lines to a descriptor, and drops those that would block."""
 
-    def __init__(self, fd: int) -> None:
-        super().__init__()
+    def __init__(self, fd: int, level: int) -> None:
+        super().__init__(level)
         self._fd = fd
-        self._poll = select.poll()
-        self._poll.register(fd, select.POLLOUT)
+        self._poll: select.poll | None = None
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            self._poll = select.poll()
+            self._poll.register(fd, select.POLLOUT)
         self._dropped = 0
+        self._as_json = False
+
+    def go_by(self, settings: RelaySettings) -> None:
+        """Write in the format, and from the level on, that the settings say."""
+        self.setLevel(settings.log_level.upper())
+        self._as_json = settings.log_format is LogFormat.JSON
+
+    def event(self, line: str) -> None:
+        """Write the line of an event."""
+        if self.level <= logging.INFO:
+            self._put(_json_of_event(line) if self._as_json else line)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
+        self._put(_json_of(self, record) if self._as_json else _text_of(self, record))
+
+    def _put(self, line: str) -> None:
         if self._dropped and self._write(f"warning: {self._dropped} log lines were dropped"):
             self._dropped = 0
-        if not self._write(self.format(record)):
+        if not self._write(line):
             self._dropped += 1
 
-    def _write(self, text: str) -> bool:
-        data = text.encode("utf-8", "backslashreplace")
+    def _write(self, line: str) -> bool:
+        data = line.encode("utf-8", "backslashreplace")
         if len(data) >= _LONGEST:
             data = data[: _LONGEST - 5] + b" ..."
         try:
-            if not self._poll.poll(0):
+            if self._poll is not None and not self._poll.poll(0):
                 return False
             os.write(self._fd, data + b"\n")
         except OSError:
@@ -51,69 +70,35 @@ class LineHandler(logging.Handler):
         return True
 
 
-class TextFormatter(logging.Formatter):
-    """An event as it is; anything worse with its level in front."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return one record as text."""
-        if record.exc_info is None and record.levelno <= logging.INFO:
-            return record.getMessage()
-        text = super().format(record).replace("\n", "\n    ")
-        if record.levelno <= logging.INFO:
-            return text
-        return f"{record.levelname.lower()}: {text}"
+def _text_of(handler: logging.Handler, record: logging.LogRecord) -> str:
+    text = handler.format(record).replace("\n", "\n    ")
+    return text if record.levelno <= logging.INFO else f"{record.levelname.lower()}: {text}"
 
 
-class JsonFormatter(logging.Formatter):
-    """One object a line; the ``name=value`` words of an event are its members."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return one record as JSON."""
-        message = record.getMessage()
-        when = datetime.fromtimestamp(record.created, UTC)
-        body: dict[str, str] = {
-            "time": when.isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-        }
-        if message.startswith("stage="):
-            body.update(word.partition("=")[::2] for word in message.split(" "))
-        else:
-            body["message"] = message
-        if record.exc_info:
-            body["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(body, ensure_ascii=True)
+def _json_of(handler: logging.Handler, record: logging.LogRecord) -> str:
+    body = {"level": record.levelname.lower(), "message": record.getMessage()}
+    if record.exc_info:
+        body["traceback"] = handler.format(record)
+    return _line(record.created, body)
 
 
-_FORMATTERS = {LogFormat.TEXT: TextFormatter, LogFormat.JSON: JsonFormatter}
+def _json_of_event(line: str) -> str:
+    words = (word.partition("=") for word in line.split(" "))
+    return _line(time.time(), {"level": "info", **{name: text for name, _, text in words}})
 
 
-def log_to(fd: int, *, level: int = logging.INFO) -> None:
-    """Send the log of relay and relayconf to a descriptor, as text, until ``apply``."""
-    _record_only_what_is_shown()
-    handler = LineHandler(fd)
-    handler.setFormatter(TextFormatter())
+def _line(when: float, body: dict[str, str]) -> str:
+    stamp = datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": stamp, **body})
+
+
+def log_to(fd: int, *, level: int = logging.INFO) -> LineHandler:
+    """Send the log of relay and relayconf to a descriptor, as text until told otherwise."""
+    handler = LineHandler(fd, level)
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
-        logger.setLevel(level)
-
-
-def _record_only_what_is_shown() -> None:
-    """Leave caller, thread and process out of every record, as logging's own manual advises.
-
-    A runner writes a line for each call; this halves what the line costs.
-    """
-    setattr(logging, "_srcfile", None)  # noqa: B010 - documented, and not in the stubs
-    logging.logThreads = False
-    logging.logProcesses = False
-    logging.logMultiprocessing = False
-
-
-def apply(settings: RelaySettings) -> None:
-    """Go by RELAY_LOG_FORMAT and RELAY_LOG_LEVEL from now on."""
-    for name in _LOGGERS:
-        logger = logging.getLogger(name)
-        logger.setLevel(settings.log_level.upper())
-        for handler in logger.handlers:
-            handler.setFormatter(_FORMATTERS[settings.log_format]())
+        logger.setLevel(logging.DEBUG)
+    send_events_to(handler.event)
+    return handler

@@ -66,10 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         RelayError, RelayconfError: it cannot be started.
     """
-    logs.log_to(sys.stderr.fileno())
+    handler = logs.log_to(sys.stderr.fileno())
     live = _settings(arguments)
-    logs.apply(live.current)
-    live.subscribe(lambda _old, new: logs.apply(new.settings))
+    handler.go_by(live.current)
+    live.subscribe(lambda _old, new: handler.go_by(new.settings))
     runner = Runner(settings=live)
     _raise_file_limit()
     loop = asyncio.new_event_loop()

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
 
 from relay.engine.limits import LONGEST_TIMEOUT
 from relay.engine.session import Session
 from relay.engine.shared import Shared
 from relay.engine.tasks import start
-from relay.engine.telemetry import escaped, log, pickup_ms
+from relay.engine.telemetry import escaped, event, log, pickup_ms
 from relay.engine.threads import Threads
 from relay.errors import BadRequest, ToolError
 from relay.protocol import Request, Response, claim_name, decode_request, encode_response
@@ -165,13 +164,7 @@ class Execution:
             return
         engine.shared.counters.executed += 1
         self._run(tool, request)
-        if log.isEnabledFor(logging.INFO):
-            log.info(
-                "stage=relay_pickup id=%s pickup_ms=%s wake=%s",
-                self._id,
-                pickup_ms(age),
-                self._wake,
-            )
+        event(f"stage=relay_pickup id={self._id} pickup_ms={pickup_ms(age)} wake={self._wake}")
 
     def _read(self) -> tuple[float, Request]:
         """Return the request's age at its claim, in seconds, and the request.
@@ -296,7 +289,7 @@ class Execution:
             self._call.cancel()
 
     def _refuse(self, code: str, message: str) -> None:
-        log.info("stage=relay_refused id=%s code=%s", self._id, code)
+        event(f"stage=relay_refused id={self._id} code={code}")
         self._answer(_error(code, message))
 
     def _answer(self, response: Response) -> None:

@@ -22,7 +22,7 @@ from relay.engine.loop import Loop
 from relay.engine.session import Session
 from relay.engine.shared import Shared
 from relay.engine.slots import Slots
-from relay.engine.telemetry import Counters, log, token
+from relay.engine.telemetry import Counters, event, token
 from relay.errors import RelayError
 from relay.settings import RelaySettings
 from relay.tools.file import load_tools
@@ -141,7 +141,7 @@ class Runner:
         # A change between the first read of the settings and the subscription is not lost.
         self._settings_changed()
         self._task = asyncio.create_task(loop.run(), name="relay-runner")
-        log.info("stage=relay_ready dir=%s runner=%s", token(self._path), locks.runner)
+        event(f"stage=relay_ready dir={token(self._path)} runner={locks.runner}")
 
     async def wait(self) -> None:
         """Wait until it stops.
@@ -171,11 +171,9 @@ class Runner:
             await loop.engine.drain(shared.limits.drain_timeout)
         finally:
             self._sign_off()
-        log.info(
-            "stage=relay_stopped dir=%s runner=%s %s",
-            token(self._path),
-            shared.locks.runner,
-            shared.counters.line(),
+        event(
+            f"stage=relay_stopped dir={token(self._path)} runner={shared.locks.runner} "
+            f"{shared.counters.line()}"
         )
 
     def _sign_off(self) -> None:

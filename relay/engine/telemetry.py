@@ -7,9 +7,31 @@ the log is one event of the runner and nothing else.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 log = logging.getLogger("relay")
+
+
+#: What takes event lines in a process whose log is all its own; else they go to the logger.
+_sink: Callable[[str], None] | None = None
+
+
+def event(line: str) -> None:
+    """Say that something happened: ``stage=NAME`` and further ``name=value`` words."""
+    if _sink is not None:
+        _sink(line)
+    else:
+        log.info("%s", line)
+
+
+def send_events_to(sink: Callable[[str], None] | None) -> None:
+    """Have event lines handed to ``sink``, past the logger.
+
+    A runner writes one for each call; as a record of a logger it costs a twentieth of the call.
+    """
+    global _sink  # noqa: PLW0603 - like a logger's handlers, it is the process's
+    _sink = sink
 
 
 def escaped(text: str, *, limit: int = 200) -> str:
