@@ -37,8 +37,8 @@ _TEXTS = (
     *("64KiB", "10kB", "1GiB", "10 kB", "4mib", "1.5MiB"),
     *("true", "FALSE", "Yes", "off", "truee", "disabled", "2"),
     *("25%", "12.25%", "12.50%", "0%", "100%", "100.5%", "-1%", "1.234%"),
-    *("auto", "POLL", "pol", "a,b", "a, b", "a,,b", '["a","b"]', "[1]", " 250\r", "\t", ""),
-    *("https://example.com/x", "https://user:pass@example.com", "example.com", "/run/relay"),
+    *("a,b", "a, b", "a,,b", '["a","b"]', "[1]", " 250\r", "\t", ""),
+    *("https://example.com/x", "https://user:pass@example.com", "example.com", "/srv/data"),
     "9" * 33,
 )
 
@@ -72,7 +72,9 @@ def _one_of_each(settings: Iterable[Setting]) -> Iterable[Setting]:
 
 
 def _parse(setting: Setting) -> Iterable[dict[str, Any]]:
-    for text in _TEXTS:
+    # Of an enum its members, in another case, and what is nearly one.
+    words = [word for c in setting.choices for word in (c, c.swapcase(), c[:-1], f"{c}s")]
+    for text in dict.fromkeys((*_TEXTS, *words)):
         yield {"name": setting.name, "type": setting.type, "text": text, **_meaning(setting, text)}
 
 
