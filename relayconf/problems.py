@@ -27,6 +27,7 @@ SEVERITY: Dict[str, str] = {
     "state-directory": "error",
     "source-unreadable": "error",
     "settings-refused": "error",
+    "instance-problem": "error",
 }
 
 #: What strict mode refuses: a value that is not used as it was written.

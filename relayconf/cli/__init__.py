@@ -1,7 +1,7 @@
 """The command line ``relayconf``: one module per command, answers on stdout, the rest on stderr.
 
 Exit codes: 0; 1 findings, drift or a write that failed; 2 usage, an unknown name or an unreadable
-input; 78 strict mode refuses.
+input; 3 not applied by all; 4 no live instance; 78 strict mode refuses.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import sys
 from collections.abc import Sequence
 
 from relayconf import report
-from relayconf.errors import RelayconfError, StrictError
+from relayconf.errors import RelayconfError, StrictError, WriteError
 
+EX_FAILED = 1
 EX_USAGE = 2
 EX_CONFIG = 78  # sysexits.h
 
@@ -30,6 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except StrictError as error:
         sys.stderr.write(f"relayconf: {error}\n")
         return EX_CONFIG
+    except WriteError as error:
+        sys.stderr.write(f"relayconf: {error}\n")
+        return EX_FAILED
     except RelayconfError as error:
         sys.stderr.write(f"relayconf: {error}\n")
         return EX_USAGE

@@ -12,7 +12,21 @@ from typing import Any
 from relayconf.setting import MASK
 
 #: Every command, in the order of the help; each is the module of that name beside this one.
-COMMANDS = ("show", "explain", "diff", "flags", "compose", "generate", "run", "completion")
+COMMANDS = (
+    "show",
+    "explain",
+    "diff",
+    "flags",
+    "kill",
+    "set",
+    "restore",
+    "status",
+    "history",
+    "compose",
+    "generate",
+    "run",
+    "completion",
+)
 
 _ASSIGNED = re.compile(r"'([^'=]*)=[^']*'")
 

@@ -114,10 +114,10 @@ class Instance:
         if self._folder is None:
             return
         now = stamp(self._clock.wall())
-        news = generation != self._said.get("generation")
-        took = applied.took_ms(written, self._clock)
+        before = self._said.get("generation")
+        took = None if before is None else applied.took_ms(written, self._clock)
         self.say(generation=generation, applied_at=now, **facts)
-        if news:
+        if generation != before:
             line = {
                 "generation": generation,
                 "at": now,
@@ -127,6 +127,8 @@ class Instance:
                 "pid": os.getpid(),
                 "host": os.uname().nodename,
             }
+            if before is None:
+                line["started"] = True
             applied.append(self._folder, line)
 
     def touch(self) -> None:

@@ -1,0 +1,239 @@
+"""What kill, set and restore share: write, look who is there, wait for proof, and say it.
+
+The directory and the instances are always named, so that a wrong user or a wrong directory never
+looks like success.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from relayconf.cli import common
+from relayconf.cli.because import seconds_to_wait
+from relayconf.cli.choosing import Choosing
+from relayconf.errors import StateError, WriteError
+from relayconf.instances.listing import Listing, Seen
+from relayconf.instances.register import open_or_make
+from relayconf.instances.waiting import NOBODY, Proof, look, wait
+from relayconf.overrides.attempt import Edit
+from relayconf.overrides.changes import Editing
+from relayconf.overrides.document import Document, Override
+from relayconf.overrides.reading import Reader
+from relayconf.overrides.store import Outcome, Store
+from relayconf.state.clock import SYSTEM
+from relayconf.state.directory import FIX, StateDirectory, find, make
+from relayconf.values import excerpt
+
+
+@dataclass(slots=True)
+class Desk:
+    """Where one command works.
+
+    Attributes:
+        path: the state directory's.
+        directory: that directory, or ``None`` where a dry run found none.
+        live: the instances that were there when it began.
+        choosing: finds settings by name.
+        document: what is in force before.
+    """
+
+    path: str
+    directory: StateDirectory | None
+    live: list[Seen]
+    choosing: Choosing
+    document: Document
+
+
+@contextmanager
+def desk(arguments: argparse.Namespace) -> Iterator[Desk]:
+    """Open the state directory for a change; a dry run makes nothing.
+
+    Raises:
+        WriteError: it cannot be made or opened.
+        StateError: a dry run cannot look at it.
+    """
+    sources = common.read(arguments).sources
+    path, group = sources.state_dir, sources.state_group
+    if path is None:
+        raise WriteError(f"there is no home to keep overrides in: {FIX}; nothing was changed")
+    directory = _open(path, group, dry_run=arguments.dry_run)
+    try:
+        live = [] if directory is None else Listing(directory).live()
+        document = Reader(path, group=group, for_owner=True).read().document
+        yield Desk(path, directory, live, Choosing(arguments.target, live), document)
+    finally:
+        if directory is not None:
+            directory.close()
+
+
+def _open(path: str, group: str | None, *, dry_run: bool) -> StateDirectory | None:
+    if dry_run:
+        return find(path, group=group, for_owner=True)
+    try:
+        return make(path, group=group, for_owner=True)
+    except StateError as error:
+        raise WriteError(f"{error}; nothing was changed") from None
+
+
+def change(
+    desk: Desk, arguments: argparse.Namespace, editing: Editing, settings: Sequence[tuple[str, str]]
+) -> int:
+    """Make a change, or show what it would be; print it and return the exit code.
+
+    Args:
+        desk: where.
+        arguments: the command's.
+        editing: what is to change.
+        settings: the targets and names that it concerns.
+
+    Raises:
+        WriteError: it cannot be written; nothing was changed.
+        RelayconfError: the time to wait cannot be read.
+    """
+    seconds = seconds_to_wait(arguments)
+    edit = editing(desk.document)
+
+    def noted(document: Document) -> Edit:
+        nonlocal edit
+        edit = editing(document)
+        return edit
+
+    if arguments.dry_run or desk.directory is None:
+        _print(arguments, desk, edit, None, _now(desk, settings))
+        return 0
+    listing = Listing(desk.directory)
+    outcome = Store(desk.directory, least=listing.highest()).change(noted)
+    for alarm in outcome.alarms:
+        sys.stderr.write(f"relayconf: WARNING: {alarm}\n")
+    if not outcome.changed:
+        proof = look(listing, settings, 0)
+        _print(arguments, desk, edit, outcome, proof)
+        return 0
+    open_or_make(desk.directory, SYSTEM).close()
+    listing.bury()
+    generation = outcome.document.generation
+    if seconds is None:
+        proof = look(listing, settings, generation)
+    else:
+        proof = wait(listing, settings, generation, seconds)
+    _print(arguments, desk, edit, outcome, proof)
+    return 0 if seconds is None else proof.code
+
+
+def _now(desk: Desk, settings: Sequence[tuple[str, str]]) -> Proof:
+    if desk.directory is None:
+        return Proof(NOBODY, (), (), settling=False)
+    return look(Listing(desk.directory), settings, desk.document.generation)
+
+
+def _print(
+    arguments: argparse.Namespace, desk: Desk, edit: Edit, outcome: Outcome | None, proof: Proof
+) -> None:
+    if arguments.json:
+        common.print_json(_document(desk, edit, outcome, proof))
+        return
+    common.print_text("\n".join(_lines(desk, edit, outcome, proof)))
+    complaint = _complaint(desk, proof, written=outcome is not None)
+    if complaint is not None and (outcome is None or outcome.changed):
+        sys.stderr.write(f"relayconf: {complaint}\n")
+
+
+def _document(desk: Desk, edit: Edit, outcome: Outcome | None, proof: Proof) -> dict[str, Any]:
+    document = desk.document if outcome is None else outcome.document
+    changed = [*edit.made, *edit.removed]
+    missing = {seen.id for seen in proof.missing}
+    return {
+        "dry_run": outcome is None,
+        "changed": outcome is not None and outcome.changed,
+        "generation": document.generation,
+        "state_dir": desk.path,
+        "made": [_entry(override) for override in edit.made],
+        "removed": [_entry(override) for override in edit.removed],
+        "instances": [
+            {
+                "id": seen.id,
+                "target": seen.target,
+                "host": seen.host,
+                "pid": seen.pid,
+                "generation": seen.generation,
+                "applied": seen.id not in missing,
+                "restart_only": seen.restart_only,
+                "values": {
+                    o.name: seen.flags[o.name]["value"] for o in changed if o.name in seen.flags
+                },
+            }
+            for seen in proof.concerned
+        ],
+        "missing": sorted(missing),
+        "problems": [] if outcome is None else list(outcome.alarms),
+    }
+
+
+def _entry(override: Override) -> dict[str, Any]:
+    return {
+        "id": override.id,
+        "target": override.target,
+        "name": override.name,
+        "kind": override.kind,
+        "value": override.value,
+        "expires_at": None if override.end is None else override.end.at,
+    }
+
+
+def _lines(desk: Desk, edit: Edit, outcome: Outcome | None, proof: Proof) -> Iterator[str]:
+    would = "would be " if outcome is None else ""
+    generation = "" if outcome is None else f" (generation {outcome.document.generation})"
+    for override in edit.made:
+        end = "" if override.end is None else f", until {override.end.at}"
+        what = "killed" if override.kind == "kill" else "set"
+        value = excerpt(override.value)
+        yield f"{override.name} ({override.target}) {would}{what}: {value}{end}{generation}"
+    for override in edit.removed:
+        what = "kill" if override.kind == "kill" else f"value {excerpt(override.value)}"
+        yield f"{override.name} ({override.target}) {would}restored: its {what} is gone{generation}"
+    if not edit.lines:
+        yield "nothing to restore: no override of that name is in force"
+    yield f"state directory: {desk.path}"
+    others = len(desk.live) - len(proof.concerned)
+    aside = f" ({others} other(s) do not declare it)" if others > 0 else ""
+    yield f"live instances: {len(proof.concerned)}{aside}"
+    missing = {seen.id for seen in proof.missing}
+    for seen in proof.concerned:
+        state = "not yet applied" if seen.id in missing else "applied"
+        if outcome is None or not outcome.changed:
+            state = ", ".join(_values(seen, edit)) or "goes by it"
+        yield f"  {seen.target} pid {seen.pid} on {seen.host}: {state}{_hint(seen, missing)}"
+
+
+def _values(seen: Seen, edit: Edit) -> Iterator[str]:
+    for override in (*edit.made, *edit.removed):
+        if override.name in seen.flags:
+            yield f"{override.name} is {seen.flags[override.name]['value']} now"
+
+
+def _hint(seen: Seen, missing: set[str]) -> str:
+    if seen.id not in missing:
+        return ""
+    if seen.restart_only:
+        return " (it took its settings at its start; restart it)"
+    if seen.pending_restart:
+        return f" (waits for a restart: {', '.join(seen.pending_restart)})"
+    return "".join(f" ({excerpt(problem, 200)})" for problem in seen.problems[:1])
+
+
+def _complaint(desk: Desk, proof: Proof, *, written: bool) -> str | None:
+    if desk.directory is None:
+        return f"there is no state directory {desk.path}"
+    if proof.code == NOBODY:
+        where = f"no live instance in {desk.path} declares it"
+        doubt = f"is this the right directory and user (uid {os.geteuid()})?"
+        return f"{where}; {doubt}" + (" the override is written all the same" if written else "")
+    if proof.settling and not proof.missing:
+        return "the state directory was made just now; instances may not be back in it yet"
+    return None

@@ -1,0 +1,221 @@
+"""``relayconf status``: the flags and overrides in force, who is live, and what each goes by."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from relayconf import answers
+from relayconf.cli import common
+from relayconf.cli.choosing import Choosing
+from relayconf.cli.table import table
+from relayconf.errors import RelayconfError
+from relayconf.instances.listing import Listing, Seen
+from relayconf.instances.pending import with_pending
+from relayconf.layers import Sources, configured
+from relayconf.overrides import audit
+from relayconf.overrides.document import Document
+from relayconf.overrides.layer import override_layer
+from relayconf.overrides.reading import Reader, Reading, audit_lines
+from relayconf.problems import Problem
+from relayconf.resolve import resolve
+from relayconf.setting import Contract
+from relayconf.state.directory import find
+from relayconf.values import excerpt, present
+from relayconf.wording import duration
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "status",
+        help="flags and overrides in force, and the live processes",
+        description="Show the value of every flag, every override in force, the live processes and "
+        "the generation of overrides that each goes by, and what is wrong. Always exit 0 where it "
+        "can be read.",
+        allow_abbrev=False,
+    )
+    common.add_options(parser)
+    parser.set_defaults(run=run)
+
+
+@dataclass(slots=True)
+class State:
+    """What a state directory says, and whom it is about."""
+
+    path: str | None
+    reading: Reading
+    contracts: list[Contract]
+    live: list[Seen] = field(default_factory=list)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the answer; always 0."""
+    sources = common.read(arguments).sources
+    state = _read(sources, arguments.target)
+    problems: list[Problem] = []
+    rows = [
+        row for contract in state.contracts for row in _flags(contract, state, sources, problems)
+    ]
+    rows.extend(_unclaimed(state, rows))
+    problems.extend(_of_instances(state.live))
+    answer = {
+        "generation": state.reading.document.generation,
+        "state_dir": state.path,
+        "flags": rows,
+        "instances": [_instance(seen) for seen in state.live],
+        "problems": [answers.problem_document(problem) for problem in _each_once(problems)],
+    }
+    if arguments.json:
+        common.print_json(answer)
+    else:
+        common.print_text("\n".join(_lines(answer)))
+    return 0
+
+
+def _read(sources: Sources, target: str | None) -> State:
+    """Read a state directory; one that is not there is an empty one.
+
+    Raises:
+        StateError: it cannot be read, or cannot be trusted.
+        RelayconfError: the target is unknown.
+    """
+    path, group = sources.state_dir, sources.state_group
+    directory = None if path is None else find(path, group=group, for_owner=True)
+    live: list[Seen] = []
+    if directory is not None:
+        try:
+            lines = (line for text in audit_lines(directory) if (line := audit.parse(text)))
+            live = with_pending(Listing(directory).live(), lines)
+        finally:
+            directory.close()
+    reading = Reader(path, group=group, for_owner=True).read()
+    return State(path, reading, Choosing(target, live).contracts(), live)
+
+
+def _flags(
+    contract: Contract, state: State, sources: Sources, problems: list[Problem]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each flag, and for each other setting that is overridden."""
+    try:
+        layers = configured(contract, sources)
+    except RelayconfError as error:
+        # The overrides are what this is about; what lies below them is what the instances say.
+        problems.append(Problem("source-unreadable", contract.target, str(error)))
+        layers = []
+    layer = override_layer(contract, state.reading)
+    resolution = resolve(contract, [*layers, layer])
+    problems.extend(layer.problems)
+    for name, effective in resolution.settings.items():
+        overridden = effective.layer == layer.name
+        if not overridden and effective.setting.flag is None:
+            continue
+        value, source = present(effective.setting, effective.value), effective.layer
+        if not overridden:
+            value, source = _as_reported(contract.target, name, state.live, (value, source))
+        yield {
+            "target": contract.target,
+            "name": name,
+            "value": value,
+            "layer": source,
+            "kind": _kind(contract.target, name, state.reading.document) if overridden else None,
+        }
+
+
+def _as_reported(
+    target: str, name: str, live: list[Seen], here: tuple[Any, str]
+) -> tuple[Any, str]:
+    """Return what the live instances go by, where they agree; else what holds for this command."""
+    said = [
+        (seen.flags[name].get("value"), str(seen.flags[name].get("layer")))
+        for seen in live
+        if seen.target == target and isinstance(seen.flags.get(name), dict)
+    ]
+    return said[0] if said and all(each == said[0] for each in said) else here
+
+
+def _kind(target: str, name: str, document: Document) -> str:
+    return "kill" if document.find(target, name, "kill") is not None else "set"
+
+
+def _unclaimed(state: State, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each override that no contract at hand declares."""
+    claimed = {(row["target"], row["name"]) for row in rows}
+    known = {contract.target for contract in state.contracts}
+    for override in state.reading.document.overrides:
+        if (override.target, override.name) not in claimed and override.target not in known:
+            yield {
+                "target": override.target,
+                "name": override.name,
+                "value": override.value,
+                "layer": "override",
+                "kind": override.kind,
+            }
+
+
+def _of_instances(live: list[Seen]) -> Iterator[Problem]:
+    for seen in live:
+        for text in seen.problems:
+            where = f"{seen.target} pid {seen.pid} on {seen.host}"
+            yield Problem("instance-problem", seen.id, f"{where}: {text}", raw=text)
+
+
+def _each_once(problems: list[Problem]) -> list[Problem]:
+    return list({(p.code, p.name, p.message): p for p in problems}.values())
+
+
+def _instance(seen: Seen) -> dict[str, Any]:
+    return {
+        "id": seen.id,
+        "target": seen.target,
+        "host": seen.host,
+        "pid": seen.pid,
+        "generation": seen.generation,
+        "pending_restart": list(seen.pending_restart),
+        "age_ms": seen.age_ms,
+        "restart_only": seen.restart_only,
+    }
+
+
+def _lines(answer: dict[str, Any]) -> Iterator[str]:
+    yield f"generation {answer['generation']}, state directory {answer['state_dir'] or '(none)'}"
+    if answer["flags"]:
+        rows = [
+            (f["target"], f["name"], _shown(f["value"]), f["layer"], _state(f))
+            for f in answer["flags"]
+        ]
+        yield ""
+        yield table(("TARGET", "NAME", "VALUE", "LAYER", "STATE"), rows)
+    yield ""
+    if answer["instances"]:
+        live = [
+            (
+                each["target"],
+                str(each["pid"]),
+                each["host"],
+                "-" if each["generation"] is None else str(each["generation"]),
+                duration(each["age_ms"]),
+                ", ".join(each["pending_restart"]) or "-",
+            )
+            for each in answer["instances"]
+        ]
+        yield table(("TARGET", "PID", "HOST", "GENERATION", "LOOKED", "PENDING RESTART"), live)
+    else:
+        yield "no live instances"
+    if answer["problems"]:
+        yield ""
+        yield f"{len(answer['problems'])} problem(s):"
+        for problem in answer["problems"]:
+            yield f"  {problem['severity']}: {problem['message']} [{problem['code']}]"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return str(value).lower() if isinstance(value, bool) else excerpt(str(value))
+
+
+def _state(row: dict[str, Any]) -> str:
+    return {"kill": "killed", "set": "set"}.get(row["kind"], "ok")
