@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,15 @@ def _interpreters(*versions: str) -> list[object]:
         if version != this and path is not None:
             found[version] = path
     return [pytest.param(path, id=version) for version, path in found.items()]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the overrides and the instances of the machine that the tests run on out of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.delenv("RELAYCONF_STATE_DIR", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

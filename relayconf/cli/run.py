@@ -11,8 +11,13 @@ from collections.abc import Sequence
 
 from relayconf import answers, report
 from relayconf.cli import common
+from relayconf.errors import StateError
 from relayconf.export import exported
+from relayconf.instances.child import Child
+from relayconf.layers import Sources
+from relayconf.problems import Problem
 from relayconf.resolve import Resolution
+from relayconf.setting import Contract
 from relayconf.targets import find_contract
 
 #: As a shell reports it: the command was not found, or was found and cannot be run.
@@ -43,9 +48,29 @@ def run(arguments: argparse.Namespace) -> int:
     """Replace this process by the command; return only where that fails."""
     process = common.read(arguments)
     contract = find_contract(arguments.target or common.only_target())
-    resolution = common.resolved(contract, process)
-    _report(resolution, as_json=arguments.json)
-    return _become(arguments.command, exported(resolution, os.environb))
+    child = _registered(contract, process.sources)
+    try:
+        resolution = common.resolved(contract, process)
+        _report(resolution, as_json=arguments.json)
+        if child is not None:
+            child.goes_by(resolution.generation)
+        return _become(arguments.command, exported(resolution, os.environb))
+    finally:
+        # Reached only where there is no command: becoming it leaves nothing behind to go on with.
+        if child is not None:
+            child.sign_off()
+
+
+def _registered(contract: Contract, sources: Sources) -> Child | None:
+    """Register before anything is read, so that no kill falls between."""
+    if sources.state_dir is None:
+        return None
+    try:
+        return Child(sources.state_dir, contract, group=sources.state_group)
+    except StateError as error:
+        text = f"{error}; a kill will not find the command"
+        report.once([Problem("state-directory", contract.target, text, raw=text)])
+        return None
 
 
 def _report(resolution: Resolution, *, as_json: bool) -> None:
