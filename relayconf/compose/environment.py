@@ -174,22 +174,31 @@ class _EnvFiles:
                 return []
             message = f"env file not found: {shown or repr(shown)}: no such file or directory"
             raise ComposeError(message, kind="missing-file", origin=str(item.mark))
-        data = self.session.read(path)
         form = item.entries.get("format")
         word = text_of(form) or ""
-        if word == "raw":
-            return parse_raw(data, path=shown, lookup=self.lookup)
-        if word not in ("", ".env"):
+        if word not in ("", ".env", "raw"):
             message = f'unsupported env_file format "{word}"'
             raise ComposeError(message, kind="schema", origin=str((form or item).mark))
-        entries = parse_dotenv(
-            data,
-            path=shown,
-            lookup=self.lookup,
-            earlier=self.known,
-            eager=not self.session.newest,
-        )
-        note_entries(entries, shown, self.session)
+        settled = self.session.settled.get((path, word))
+        return self.parsed(path, shown, word) if settled is None else settled
+
+    def parsed(self, path: str, shown: str, word: str) -> list[EnvEntry]:
+        """Parse a file; the session keeps the outcome where no other service's could differ."""
+        data = self.session.read(path)
+        if word == "raw":
+            entries = parse_raw(data, path=shown, lookup=self.lookup)
+        else:
+            entries = parse_dotenv(
+                data,
+                path=shown,
+                lookup=self.lookup,
+                earlier=self.known,
+                eager=not self.session.newest,
+            )
+            note_entries(entries, shown, self.session)
+        self.session.took(shown, "env_file", entries)
+        if not any(entry.references or entry.form == "bare" for entry in entries):
+            self.session.settled[path, word] = entries
         return entries
 
     def lookup(self, name: str) -> str | None:

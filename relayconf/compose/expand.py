@@ -20,6 +20,9 @@ Cast = Callable[[str], bool | int | float]
 #: The part of a path that stands for any list item, as in Compose's own messages.
 ITEM = "[]"
 
+#: What a tolerated expression comes to: no blank, so that what needs a value has one.
+STAND_IN = "0"
+
 
 def substitute(root: Mapping, variables: Variables, session: Session) -> None:
     """Interpolate every value of a document in place.
@@ -72,7 +75,10 @@ class _Substitution:
                 references=found,
             )
         except TemplateError as error:
-            raise _refuse(node, text, path, error) from None
+            refusal = _refuse(node, text, path, error)
+            if not self.session.tolerates(refusal, path):
+                raise refusal from None
+            value = STAND_IN
         result = node.replaced(value)
         result.references = tuple(found)
         self.session.note_unset(result.references, str(node.mark))

@@ -32,6 +32,7 @@ class Project:
         disabled: the services whose profiles are not active.
         variables: what ``${NAME}`` sees, each with its layer.
         notes: what Compose warns of, or should.
+        model: the merged document, disabled services and ``x-`` sections included.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Project:
         disabled: tuple[str, ...],
         variables: Variables,
         notes: tuple[Note, ...],
+        model: Mapping,
     ) -> None:
         self.name = name
         self.files = files
@@ -50,6 +52,7 @@ class Project:
         self.disabled = disabled
         self.variables = variables
         self.notes = notes
+        self.model = model
 
     def environments(self) -> dict[str, dict[str, str | None]]:
         """What each enabled service's container gets; ``None`` means the name is taken out."""
@@ -87,6 +90,22 @@ def load(
     """
     where = os.path.abspath(os.getcwd() if directory is None else directory)
     session = Session(where, version=version)
+    return load_in(session, files, env_files, environ=environ, profiles=profiles)
+
+
+def load_in(
+    session: Session,
+    files: Listed[str],
+    env_files: Listed[str],
+    *,
+    environ: Named[str, str] | None,
+    profiles: Listed[str],
+) -> Project:
+    """Read a project in a session of the caller's, who may look at what was read afterwards.
+
+    Raises:
+        ComposeError: as ``load``; the session then holds what was read up to there.
+    """
     located = locate(
         session,
         files=files,
@@ -129,6 +148,7 @@ def _project(
         disabled=disabled,
         variables=variables,
         notes=session.notes,
+        model=model,
     )
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence as Listed
 from typing import NamedTuple
 
 from relayconf.compose import VERSIONS
 from relayconf.compose.decode import Document, decode
 from relayconf.compose.document import RawNode, read_documents
+from relayconf.compose.dotenv import EnvEntry
 from relayconf.compose.errors import ComposeError, printable
 from relayconf.compose.interpolate import Reference
 
@@ -47,6 +49,8 @@ class Session:
         self._bytes: dict[str, bytes] = {}
         self._graphs: dict[str, list[RawNode]] = {}
         self._loaded = 0
+        #: Env files whose assignments depend on nothing outside of them, by path and format.
+        self.settled: dict[tuple[str, str], list[EnvEntry]] = {}
 
     def display(self, path: str) -> str:
         """How messages name a file: relative to the working directory where it is inside."""
@@ -94,6 +98,22 @@ class Session:
         if path not in self._graphs:
             self._graphs[path] = read_documents(self.read(path), self.display(path))
         return [decode(root, newest=self.newest) for root in self._graphs[path]]
+
+    def took(self, path: str, layer: str, entries: Listed[EnvEntry]) -> None:
+        """Told of every env file once it is parsed; a subclass may look at the lines itself.
+
+        Args:
+            path: the file as messages name it.
+            layer: ``env_file``, or the layer of project variables that it feeds.
+            entries: its assignments in file order.
+        """
+
+    def tolerates(self, error: ComposeError, path: tuple[str, ...]) -> bool:  # noqa: ARG002  # a hook
+        """Whether to go on after a refused expression, with a stand-in for its value.
+
+        A subclass that reports faults may remember the error, and where in the document it is.
+        """
+        return False
 
     def note(self, code: str, name: str, message: str, origin: str | None) -> None:
         """Remember a note once, however often its place is read."""

@@ -87,6 +87,7 @@ def read_env_files(
             raise ComposeError(f"{shown} is a directory", kind="missing-file")
         eager = not session.newest
         entries = parse_dotenv(session.read(path), path=shown, lookup=lookup, eager=eager)
+        session.took(shown, layer, entries)
         note_entries(entries, shown, session)
         for entry in entries:
             if entry.value is not None:
