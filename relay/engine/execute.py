@@ -61,7 +61,11 @@ class Engine:
         """Execute a request that was claimed at ``picked`` (wall clock)."""
         execution = Execution(self, session, request, wake, picked)
         self.open.add(execution)
-        execution.begin()
+        try:
+            execution.begin()
+        except Exception:  # noqa: BLE001 - logged; one request never ends the others
+            log.exception("request %s cannot be executed", request)
+            execution.end_early("tool_error", "the runner failed on this request")
 
     @property
     def left_behind(self) -> int:
@@ -111,6 +115,7 @@ class Execution:
 
     __slots__ = (
         "_answered",
+        "_bytes",
         "_call",
         "_claim",
         "_deadline",
@@ -146,6 +151,7 @@ class Execution:
         #: When that is on the wall clock, where it is later than callers usually wait.
         self._patient: float | None = None
         self._answered = False
+        self._bytes = 0
         self._call: Call | None = None
         self.task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -177,6 +183,8 @@ class Execution:
         if found is None:
             raise Failure("bad_request", "the request was taken away while it was claimed")
         age = self._picked - found.st_mtime
+        self._bytes = found.st_size
+        shared.slots.hold(self._session, self._bytes)
         data = self._directory.read(self._claim, found, shared.limits.max_request)
         request = decode_request(data)
         not_before = self._session.not_before
@@ -335,6 +343,7 @@ class Execution:
     def _close(self) -> None:
         self._engine.over(self)
         self._directory.release()
+        self._engine.shared.slots.hold(self._session, -self._bytes)
         self._session.done(self._id, awaited_until=self._patient)
         self._engine.freed(self._session)
 

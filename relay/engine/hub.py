@@ -29,7 +29,29 @@ _MASK = (
     | inotify.IN_ONLYDIR
     | inotify.IN_EXCL_UNLINK
 )
+
+#: Events after which a listener is asked whether it still wants them.
+MANY = 4096
+
 _SUFFIX = REQUEST_SUFFIX.encode()
+
+#: For a directory of another kind: whatever may change what a file says, or which one a name means.
+#: A session's directory is never taken over by such a watch.
+_ANY_CHANGE = (
+    inotify.IN_MOVED_TO
+    | inotify.IN_MOVED_FROM
+    | inotify.IN_CREATE
+    | inotify.IN_CLOSE_WRITE
+    | inotify.IN_DELETE
+    | inotify.IN_DELETE_SELF
+    | inotify.IN_MOVE_SELF
+    | inotify.IN_ONLYDIR
+    | inotify.IN_MASK_CREATE
+)
+
+#: Called with the name of what changed, or ``None`` where events or the watch were lost, and the key
+#: of the watch.
+OnChange = Callable[["bytes | None", int], None]
 
 
 class Listener(Protocol):
@@ -37,6 +59,9 @@ class Listener(Protocol):
 
     def on_request(self, request: str) -> None:
         """A request of this id was published: a hint, which may be stale or repeated."""
+
+    def on_many(self, events: int) -> None:
+        """So many events came since their count was last set to 0."""
 
     def on_doubt(self) -> None:
         """Events were lost; only a scan can tell."""
@@ -49,13 +74,18 @@ class Listener(Protocol):
 
 
 class Watch:
-    """One directory's watch. ``saw`` are the names of other files that appeared, while probed."""
+    """One directory's watch.
 
-    __slots__ = ("listener", "saw", "wd")
+    ``events`` counts what it reported; its listener sets it to 0 from time to time. ``saw`` are the
+    names of other files that appeared, while it is probed.
+    """
+
+    __slots__ = ("events", "listener", "saw", "wd")
 
     def __init__(self, wd: int, listener: Listener) -> None:
         self.wd = wd
         self.listener = listener
+        self.events = 0
         self.saw: set[bytes] | None = None
 
 
@@ -66,6 +96,7 @@ class Hub:
         self._loop = asyncio.get_running_loop()
         self._fd = -1
         self._watches: dict[int, Watch] = {}
+        self._noticed: dict[int, OnChange] = {}
         self._pending = False
         self._closed = False
         self._waiter: asyncio.Future[Wake] | None = None
@@ -95,24 +126,56 @@ class Hub:
         Raises:
             OSError: it cannot be watched (ENOSPC, EMFILE, ENOSYS, ...), or the hub is closed.
         """
-        if self._closed:
-            raise OSError("the hub is closed")
-        if self._fd < 0:
-            self._fd = inotify.init()
-            self._loop.add_reader(self._fd, self._readable)
-        wd = inotify.add_watch(self._fd, f"/proc/self/fd/{dirfd}", _MASK)
+        wd = inotify.add_watch(self._open(), f"/proc/self/fd/{dirfd}", _MASK)
+        self._noticed.pop(wd, None)
         watch = Watch(wd, listener)
         self._watches[wd] = watch
         return watch
 
     def unwatch(self, watch: Watch) -> None:
         """End a watch. What it had reported before may still be acted on."""
-        if self._watches.pop(watch.wd, None) is not None and self._fd >= 0:
-            try:
-                inotify.rm_watch(self._fd, watch.wd)
-            except OSError:
-                # RACE: the kernel ended it first, with the directory.
-                return
+        if self._watches.pop(watch.wd, None) is not None:
+            self._remove(watch.wd)
+
+    def notice(self, path: str, changed: OnChange) -> int:
+        """Call ``changed`` for each change in a directory that is no session's, until ``ignore``.
+
+        Returns:
+            The key of the watch. It may end by itself, and then ``changed`` is told.
+
+        Raises:
+            OSError: it cannot be watched, or is watched as a session's already.
+        """
+        wd = inotify.add_watch(self._open(), path, _ANY_CHANGE)
+        self._noticed[wd] = changed
+        return wd
+
+    def ignore(self, key: int) -> None:
+        """End what ``notice`` began."""
+        if self._noticed.pop(key, None) is not None:
+            self._remove(key)
+
+    def _open(self) -> int:
+        """Return the instance.
+
+        Raises:
+            OSError: there is none to be had, or the hub is closed.
+        """
+        if self._closed:
+            raise OSError("the hub is closed")
+        if self._fd < 0:
+            self._fd = inotify.init()
+            self._loop.add_reader(self._fd, self._readable)
+        return self._fd
+
+    def _remove(self, wd: int) -> None:
+        if self._fd < 0:
+            return
+        try:
+            inotify.rm_watch(self._fd, wd)
+        except OSError:
+            # RACE: the kernel ended it first, with the directory.
+            return
 
     def sees(self, watch: Watch, name: str, appear: Callable[[], None]) -> bool:
         """Whether the watch reports a file of that name that ``appear`` renames into place.
@@ -190,6 +253,7 @@ class Hub:
 
     def _drop(self) -> None:
         self._watches.clear()
+        self._noticed.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -216,12 +280,18 @@ class Hub:
             if mask & inotify.IN_Q_OVERFLOW:
                 for watch in tuple(self._watches.values()):
                     watch.listener.on_doubt()
+                for key, changed in tuple(self._noticed.items()):
+                    changed(b"", key)
                 act = True
                 continue
             found = self._watches.get(wd)
             if found is None:
+                self._tell(wd, mask, name)
                 continue
             if mask & inotify.IN_MOVED_TO:
+                found.events += 1
+                if found.events % MANY == 0:
+                    found.listener.on_many(found.events)
                 if name.endswith(_SUFFIX):
                     request = request_id(name.decode("ascii", "replace"))
                     if request is not None:
@@ -236,10 +306,24 @@ class Hub:
                 act = True
         return act
 
+    def _tell(self, wd: int, mask: int, name: bytes) -> None:
+        """Tell of a change in a directory that is no session's. Nothing of the loop's is to do."""
+        changed = self._noticed.get(wd)
+        if changed is None:
+            return
+        if mask & inotify.GONE:
+            self.ignore(wd)
+            changed(None, wd)
+        else:
+            changed(name, wd)
+
     def _fail(self, error: OSError) -> None:
         log.warning("file events cannot be read (%s); polling instead", error.strerror)
         watches = tuple(self._watches.values())
+        noticed = tuple(self._noticed.items())
         self._drop()
+        for key, changed in noticed:
+            changed(None, key)
         for watch in watches:
             watch.listener.on_unwatched()
         self.wake()

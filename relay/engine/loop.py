@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 
 from relay.engine.execute import Engine, Guard
@@ -53,11 +54,12 @@ class Loop:
         self._met_peers = False
         self._burying: set[tuple[Identity, str]] = set()
         self._state_is_lost = False
+        #: Called whenever the peers are looked at, for chores of the runner's own.
+        self.on_look: Callable[[], None] | None = None
 
     def add(self, session: Session) -> None:
-        """Serve one more session, which has been started."""
+        """Serve one more session, once it has been started."""
         self.sessions.append(session)
-        self.reschedule(session)
 
     def begin(self, session: Session, request: str, wake: str, picked: float) -> None:
         """Execute what a session has claimed."""
@@ -107,6 +109,12 @@ class Loop:
             self._unblock(session)
         self._shared.hub.wake()
 
+    def unwatched(self) -> bool:
+        """Whether a session that should be watched is not, and could not be."""
+        wanted = self._shared.limits.watches
+        places = [session.place for session in self.sessions]
+        return wanted and any(p.directory is not None and p.watch is None for p in places)
+
     def _next_due(self) -> float:
         first = self._schedule[0][0] if self._schedule else self._peers_at
         return min(first, self._peers_at)
@@ -115,6 +123,8 @@ class Loop:
         if now >= self._peers_at:
             self._peers_at = now + PEER_CHECK
             self._meet_peers()
+            if self.on_look is not None:
+                self.on_look()
         for _ in range(_POLLS_PER_TURN):
             if not self._schedule or self._schedule[0][0] > now:
                 return
@@ -155,7 +165,7 @@ class Loop:
         if not self._blocked:
             return
         for other in (session, *islice(self._blocked, _CANDIDATES)):
-            if other in self._blocked and self._shared.slots.has_one_for(len(other.in_flight)):
+            if other in self._blocked and self._shared.slots.has_one_for(other):
                 self._unblock(other)
                 self._shared.hub.wake()
                 return

@@ -25,6 +25,9 @@ from relayconf.errors import StateError
 START_WAIT = 5.0
 _START_RETRY = 0.02
 
+#: How long a directory that was flooded with events must be quiet, in seconds (design section 8).
+QUIET = 1.0
+
 #: How often a watch that could not be armed is tried again, in seconds.
 REARM_AFTER = 30.0
 
@@ -52,7 +55,10 @@ class Place:
         self._listener = listener
         self._join_by: float | None = None
         self._rearm_at = 0.0
+        self._fled = False
         self._announced = b""
+        #: Why the writers could not be told what they are to be told; empty where they were.
+        self.unannounced = ""
 
     async def open(self) -> StartLock | None:
         """Join at the start. Returns the start lock, or ``None`` where others held it too long.
@@ -117,6 +123,8 @@ class Place:
         if directory is not None:
             if directory.is_at(self.path):
                 self._rearm()
+                if self.unannounced:
+                    self.announce()
                 return False
             log.warning("the session directory %s is gone; waiting for it", escaped(self.path))
             self.leave()
@@ -177,13 +185,25 @@ class Place:
             self.disarm()
 
     def _rearm(self) -> None:
+        if self._fled and self.directory is not None:
+            if self._shared.wall() - self.directory.changed_ns() / 1e9 < QUIET:
+                return
+            self.lose_watch()
         if self.watch is None and self._wants() and self._shared.clock() >= self._rearm_at:
             self.arm()
 
     def lose_watch(self) -> None:
         """End a watch that went blind; the next look arms another where the directory is there."""
         self.disarm()
+        self._fled = False
         self._rearm_at = 0.0
+
+    def flee(self) -> None:
+        """Go without the watch until nothing has happened in the directory for a while."""
+        if self.watch is not None:
+            log.warning("%s: events outrun requests; polling until quiet", escaped(self.path))
+            self.disarm()
+            self._fled = True
 
     def disarm(self) -> None:
         """End the watch."""

@@ -129,11 +129,11 @@ class Runner:
         self._loop = loop = Loop(shared, self._tools, self._guard)
         try:
             session = Session(self._path, shared, loop)
+            loop.add(session)
             await session.start()
         except BaseException:
             self._sign_off()
             raise
-        loop.add(session)
         running = asyncio.get_running_loop()
         self._unsubscribe = self._live.subscribe(
             lambda _old, _new: _soon(running, self._settings_changed)

@@ -29,9 +29,12 @@ _ENTRIES_PER_TURN = 500
 #: often, in seconds, it is done all the same: the mtime is the writer's to set.
 _SCAN_AT_LEAST = 10.0
 
+#: A call makes three events: its request, its claim, its answer. More than so many for each claim
+#: are a writer's game.
+_EVENTS_PER_CLAIM = 16
+
 #: Deadlines of unusually patient callers that are remembered.
 _MOST_AWAITED = 4096
-
 
 #: Called without arguments.
 Callback = Callable[[], None]
@@ -88,6 +91,7 @@ class Session:
 
     def __init__(self, path: str, shared: Shared, owner: Owner) -> None:
         self.in_flight: set[str] = set()
+        self.held = 0
         self.due = 0.0
         self.queued = False
         self.not_before: float | None = None
@@ -104,7 +108,7 @@ class Session:
         self._sweep_at = 0.0
         self._sweep_wanted = False
         self._empty_polls = 0
-        self._took_some = False
+        self._claimed = 0
         self._complained: set[int | None] = set()
         self._on_swept: list[Callback] = []
 
@@ -140,6 +144,7 @@ class Session:
         self._sweep_at = now + self._sweep_interval()
         self._complained.clear()
         self.due = now + self._shared.limits.poll
+        self._owner.reschedule(self)
         directory = self.place.directory
         if directory is not None:
             self.residue = Residue(
@@ -163,6 +168,11 @@ class Session:
                 self._owner.ready(self)
         else:
             self._want_scan("activity")
+
+    def on_many(self, events: int) -> None:
+        """Go without events where they outrun the claims many times over, not for their rate."""
+        if events > _EVENTS_PER_CLAIM * (self._claimed + len(self._hints)):
+            self.place.flee()
 
     def on_doubt(self) -> None:
         """Events were lost."""
@@ -225,8 +235,10 @@ class Session:
             self._owner.reschedule(self)
 
     def _grow(self) -> None:
-        self._empty_polls = 0 if self._took_some else self._empty_polls + 1
-        self._took_some = False
+        self._empty_polls = 0 if self._claimed else self._empty_polls + 1
+        self._claimed = 0
+        if self.place.watch is not None:
+            self.place.watch.events = 0
 
     def _sweep_interval(self) -> float:
         return max(1.0, self._shared.limits.timeout / 4)
@@ -251,7 +263,7 @@ class Session:
             return "idle"
         entries = _ENTRIES_PER_TURN
         while budget > 0 and entries > 0:
-            if not self._shared.slots.has_one_for(len(self.in_flight)):
+            if not self._shared.slots.has_one_for(self):
                 return self._blocked(directory)
             if self._hints:
                 budget -= self._claim(directory, self._hints.popleft(), "activity")
@@ -344,7 +356,7 @@ class Session:
         self.in_flight.add(request)
         self._shared.slots.taken += 1
         self._shared.counters.requests += 1
-        self._took_some = True
+        self._claimed += 1
         if self._empty_polls:
             self._empty_polls = 0
             self._be_due_at(self._shared.clock() + self._shared.limits.poll)

@@ -8,6 +8,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,42 @@ class TestModes:
 
 
 class TestFloods:
+    def test_events_without_end(self, hand: Any, caplog: pytest.LogCaptureFixture) -> None:
+        """Events that lead nowhere cost a session its watch until it is quiet; calls go on."""
+
+        async def go() -> list[str]:
+            said = []
+            async with hand.runner(poll=timedelta(milliseconds=20)) as runner:
+                place = runner._loop.sessions[0].place
+                one, two = hand.session / "a.txt", hand.session / "b.txt"
+                one.touch()
+                while place.watch is not None:
+                    for _ in range(500):
+                        one.rename(two)
+                        two.rename(one)
+                    await asyncio.sleep(0)
+                said.append((await hand.call("echo", text="polled")).text)
+                await hand.until(lambda: place.watch is not None)
+                said.append((await hand.call("echo", text="watched")).text)
+            return said
+
+        with caplog.at_level(logging.WARNING, logger="relay"):
+            assert ["polled", "watched"] == asyncio.run(go())
+        assert 1 == len(caplog.messages)
+
+    def test_many_requests_at_once(self, hand: Any) -> None:
+        """A burst of honest requests, however large, costs no session its watch."""
+
+        async def go() -> bool:
+            async with hand.runner() as runner:
+                place = runner._loop.sessions[0].place
+                for number in range(3000):
+                    hand.ask(f"n{number}")
+                await hand.until(lambda: runner.counters.executed == 3000)
+                return place.watch is not None
+
+        assert asyncio.run(go())
+
     def test_foreign_files_hold_nobody_up(self, hand: Any) -> None:
         """Among thousands of foreign files a poll still finds what came without an event."""
         for number in range(5000):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from relay import inotify
-from relay.engine.hub import Hub, Watch
+from relay.engine.hub import MANY, Hub, Watch
 
 
 class Ears:
@@ -22,6 +22,10 @@ class Ears:
     def on_request(self, request: str) -> None:
         """Remember a hint."""
         self.heard.append(request)
+
+    def on_many(self, events: int) -> None:
+        """Remember a flood."""
+        self.heard.append(f"{events} events")
 
     def on_doubt(self) -> None:
         """Remember that events were lost."""
@@ -233,6 +237,21 @@ class TestEvents:
             scene.appear("b.req.json")
             assert "activity" == await scene.hub.wait(30)
             assert ["b"] == scene.ears.heard
+
+        play(tmp_path, act)
+
+    def test_many_events(self, tmp_path: Path) -> None:
+        """A listener is told when thousands of events came, foreign ones too."""
+
+        async def act(scene: Scene) -> None:
+            a, b = tmp_path / "a", tmp_path / "b"
+            a.touch()
+            for _ in range(MANY // 2):
+                a.rename(b)
+                b.rename(a)
+            for _ in range(1000):
+                await scene.hub.wait(0.001)
+            assert [f"{MANY} events"] == scene.ears.heard
 
         play(tmp_path, act)
 
