@@ -54,14 +54,30 @@ def _dependencies(
     name: str, service: Mapping, enabled: Named[str, Mapping], disabled: frozenset[str]
 ) -> None:
     node = service.entries.get("depends_on")
-    for other, mark in _names(node).items():
+    for other, mark in {**_implied(service), **_names(node)}.items():
         if other in enabled:
             continue
-        entry = node.entries[other] if isinstance(node, Mapping) else None
+        entry = node.entries.get(other) if isinstance(node, Mapping) else None
         required = entry.entries.get("required") if isinstance(entry, Mapping) else None
         if other in disabled and isinstance(required, Scalar) and required.value is False:
             continue
         raise _refuse(f'service "{name}" depends on undefined service "{other}"', mark)
+
+
+def _implied(service: Mapping) -> dict[str, Mark]:
+    """The services that a service depends on without saying so."""
+    found: dict[str, Mark] = {}
+    for key in ("network_mode", "ipc", "pid", "uts", "cgroup"):
+        node = service.entries.get(key)
+        kind, _, other = (text_of(node) or "").partition(":")
+        if node is not None and kind == "service":
+            found[other] = node.mark
+    for key in ("links", "volumes_from"):
+        for text, mark in _names(service.entries.get(key)).items():
+            other = text.partition(":")[0]
+            if not (key == "volumes_from" and other == "container"):
+                found[other] = mark
+    return found
 
 
 def _volumes(name: str, service: Mapping, model: Mapping) -> None:
@@ -101,8 +117,9 @@ def _cycles(enabled: Named[str, Mapping]) -> None:
         current: str | None = start
         while current is not None:
             if current not in trail:
-                node = enabled[current].entries.get("depends_on")
-                trail[current] = [other for other in _names(node) if other in enabled]
+                service = enabled[current]
+                others = {**_implied(service), **_names(service.entries.get("depends_on"))}
+                trail[current] = [other for other in others if other in enabled]
             pending = trail[current]
             if not pending:
                 done.add(current)

@@ -74,13 +74,16 @@ class _Decoder:
         self.following: set[int] = set()
         self.made = 0
 
-    def node(self, raw: RawNode, path: Path, *, plain: bool = False) -> Node | None:
+    def node(
+        self, raw: RawNode, path: Path, *, plain: bool = False, merged: bool = False
+    ) -> Node | None:
         """The typed node, or ``None`` where it leaves nothing.
 
-        ``plain`` holds inside ``!override``, where Compose looks for no further tags.
+        ``plain`` holds inside ``!override``, where Compose looks for no further tags; ``merged``
+        where the node stands behind a ``<<``.
         """
         if isinstance(raw, RawAlias):
-            return self.alias(raw, path, plain=plain)
+            return self.alias(raw, path, plain=plain, merged=merged)
         self.made += 1
         if len(path) + len(self.following) > MAX_DEPTH:
             raise _refuse(f"more than {MAX_DEPTH} levels of nesting", raw.mark, "limit")
@@ -96,7 +99,7 @@ class _Decoder:
             return self.scalar(raw)
         if raw.is_mapping:
             mapping = Mapping(raw.mark)
-            self.fill(mapping, raw, path, plain=plain)
+            self.fill(mapping, raw, path, plain=plain, merged=merged)
             return mapping
         items = []
         for index, child in enumerate(raw.children):
@@ -105,14 +108,14 @@ class _Decoder:
                 items.append(item)
         return Sequence(raw.mark, items)
 
-    def alias(self, raw: RawAlias, path: Path, *, plain: bool) -> Node | None:
+    def alias(self, raw: RawAlias, path: Path, *, plain: bool, merged: bool) -> Node | None:
         """The node an alias stands for, expanded anew so that each place is its own."""
         if id(raw.target) in self.following:
             reason = f"cycle detected: anchor {raw.name!r} value contains itself"
             raise _refuse(reason, raw.mark)
         self.following.add(id(raw.target))
         try:
-            return self.node(raw.target, path, plain=plain)
+            return self.node(raw.target, path, plain=plain, merged=merged)
         finally:
             self.following.discard(id(raw.target))
 
@@ -122,9 +125,14 @@ class _Decoder:
             return None
         return Scalar(_typed(raw, newest=self.newest), raw.mark, raw.raw)
 
-    def fill(self, into: Mapping, raw: RawCollection, path: Path, *, plain: bool) -> None:
-        """Put the entries of ``raw`` into a mapping; its own keys win over those it merges in."""
-        self.check_keys(raw, path)
+    def fill(
+        self, into: Mapping, raw: RawCollection, path: Path, *, plain: bool, merged: bool = False
+    ) -> None:
+        """Put the entries of ``raw`` into a mapping; its own keys win over those it merges in.
+
+        ``merged`` is set where ``raw`` is itself merged in: its keys are then taken as text.
+        """
+        self.check_keys(raw, path, any_type=merged)
         merge: RawNode | None = None
         for key, value in _pairs(raw):
             if _is_merge(key):
@@ -148,11 +156,11 @@ class _Decoder:
             if not (isinstance(source, RawCollection) and source.is_mapping):
                 reason = "map merge requires map or sequence of maps as the value"
                 raise _refuse(reason, written.mark)
-            merged = self.node(written, path, plain=plain)
+            merged = self.node(written, path, plain=plain, merged=True)
             if isinstance(merged, Mapping):
                 _add_missing(into, merged)
 
-    def check_keys(self, raw: RawCollection, path: Path) -> None:
+    def check_keys(self, raw: RawCollection, path: Path, *, any_type: bool) -> None:
         """Each key is text and stands once; ``<<`` counts as a key."""
         seen: dict[str, Mark] = {}
         for key, _ in _pairs(raw):
@@ -164,7 +172,9 @@ class _Decoder:
             if first is not key.mark:
                 reason = f'mapping key "{target.text}" already defined at line {first.line}'
                 raise _refuse(reason, key.mark)
-            if not _is_merge(key) and not isinstance(_typed(target, newest=self.newest), str):
+            if any_type or _is_merge(key):
+                continue
+            if not isinstance(_typed(target, newest=self.newest), str):
                 raise _refuse(f"non-string key {where}: {target.text}", key.mark)
 
 

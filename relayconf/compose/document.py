@@ -80,12 +80,13 @@ class RawAlias:
 RawNode = RawScalar | RawCollection | RawAlias
 
 
-def read_documents(data: bytes, path: str) -> list[RawNode]:
+def read_documents(data: bytes, path: str, *, newest: bool = True) -> list[RawNode]:
     """Parse the documents of a YAML file.
 
     Args:
         data: the content of the file, any bytes.
         path: how messages and marks name the file.
+        newest: whether a ``%YAML 1.2`` directive is understood; Compose 2.40 refuses it.
 
     Returns:
         The root of each document, in order; none for a file without content.
@@ -100,7 +101,7 @@ def read_documents(data: bytes, path: str) -> list[RawNode]:
     if stray >= 0:
         raise _refuse("control characters are not allowed", _mark_of(text, path, stray))
     try:
-        return _Composer(text, path).documents()
+        return _Composer(text, path, newest=newest).documents()
     except ReaderError as error:
         mark = _mark_of(text, path, error.position)
         raise _refuse("control characters are not allowed", mark) from None
@@ -109,15 +110,17 @@ def read_documents(data: bytes, path: str) -> list[RawNode]:
         mark = Mark(path, place.line + 1, place.column + 1) if place else Mark(path, 1, 1)
         raise _refuse(str(error.problem or error.context), mark) from None
     except (YAMLError, *_FOREIGN) as error:
-        raise _refuse(type(error).__name__, Mark(path, 1, 1)) from None
+        reason = f"this is no YAML that can be read ({type(error).__name__})"
+        raise _refuse(reason, Mark(path, 1, 1)) from None
 
 
 class _Composer:
     """Builds the graph from the event stream of one file, without recursion."""
 
-    def __init__(self, text: str, path: str) -> None:
+    def __init__(self, text: str, path: str, *, newest: bool) -> None:
         self.text = text
         self.path = path
+        self.newest = newest
         self.nodes = 0
         self.anchors: dict[str, RawScalar | RawCollection] = {}
         self.stack: list[RawCollection] = []
@@ -136,9 +139,19 @@ class _Composer:
                 self.open(event)
             elif isinstance(event, CollectionEndEvent):
                 self.stack.pop()
-            elif isinstance(event, (DocumentStartEvent, DocumentEndEvent)):
+            elif isinstance(event, DocumentStartEvent):
+                self.check_version(event)
+            elif isinstance(event, DocumentEndEvent):
                 self.anchors.clear()
         return self.roots
+
+    def check_version(self, event: DocumentStartEvent) -> None:
+        """Refuse a document of a YAML version that Compose's library does not know."""
+        version = event.version
+        if version is None or tuple(version) == (1, 1):
+            return
+        if not self.newest or tuple(version) != (1, 2):
+            raise _refuse("found incompatible YAML document", self.mark(event))
 
     def open(self, event: MappingStartEvent | SequenceStartEvent) -> None:
         is_mapping = isinstance(event, MappingStartEvent)

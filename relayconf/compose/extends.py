@@ -23,11 +23,24 @@ MAX_CHAIN = 50
 Load = Callable[[str], tuple[Mapping, tuple[Path, ...]]]
 
 
-class _Base(NamedTuple):
-    """The services of an extended file, as it holds them, and what its last document resets."""
+class _Pool(NamedTuple):
+    """The services of one file, and what that file resets of the services they extend."""
 
     services: Mapping
+    file: str
     resets: tuple[Path, ...]
+
+
+class _Trail(NamedTuple):
+    """The way to a service: where each link starts, and how Compose names the link.
+
+    Compose names a link by the extending service and by the file it leads to; without ``file:``
+    that is the project's file, whichever file the link is in. So it sees a circle where two files
+    on one way use the same names, and this reader has to as well.
+    """
+
+    starts: tuple[tuple[str, str], ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
 
 
 class Extender:
@@ -43,7 +56,7 @@ class Extender:
         self.session = session
         self.folder = folder
         self.load = load
-        self.bases: dict[str, _Base] = {}
+        self.bases: dict[str, _Pool] = {}
 
     def apply(self, root: Mapping, file: str, resets: tuple[Path, ...]) -> None:
         """Resolve every service of a document in place.
@@ -56,19 +69,16 @@ class Extender:
             return
         if not isinstance(services, Mapping):
             raise _refuse("services must be a mapping", services, "schema")
+        own = _Pool(services, file, resets)
         for name in list(services.entries):
-            services.entries[name] = self.service(name, services, file, resets, ())
+            services.entries[name] = self.service(name, own, own, _Trail())
 
-    def service(
-        self,
-        name: str,
-        services: Mapping,
-        file: str,
-        resets: tuple[Path, ...],
-        chain: tuple[tuple[str, str], ...],
-    ) -> Node:
-        """One service, merged over what it extends; its base is resolved first."""
-        service = services.entries[name]
+    def service(self, name: str, pool: _Pool, own: _Pool, trail: _Trail) -> Node:
+        """One service, merged over what it extends; its base is resolved first.
+
+        ``own`` are the services of the project's file, ``pool`` those of the file this one is in.
+        """
+        service = pool.services.entries[name]
         if is_null(service):
             return service
         if not isinstance(service, Mapping):
@@ -77,49 +87,26 @@ class Extender:
         if extends is None:
             return service
         reference, other = _target(extends, name)
-        if (file, name) in chain or len(chain) > MAX_CHAIN:
-            raise _circular((*chain, (file, name)), extends)
-        chain = (*chain, (file, name))
-        pool, pool_file, pool_resets = services, file, resets
-        if other is not None:
-            pool_file = join(self.folder, other)
-            pool, pool_resets = self.base(pool_file, name, extends)
-        if reference not in pool.entries:
-            shown = self.session.display(file)
+        trail = _longer(trail, name, pool, own.file if other is None else other, extends)
+        source = self.source(name, extends, other, pool)
+        if reference not in source.services.entries:
+            shown = self.session.display(pool.file)
             message = f'cannot extend service "{name}" in {shown}: service "{reference}" not found'
             if other is not None:
-                message += f" in {self.session.display(pool_file)}"
+                message += f" in {self.session.display(source.file)}"
             raise _refuse(message, extends, "extends")
-        base_node = self.service(reference, pool, pool_file, pool_resets, chain)
-        if is_null(base_node):
-            return service
-        return self.put_over(base_node, service, name, services, resets)
+        if source.services is own.services:
+            # Compose may have resolved the project's own services before, in no fixed order.
+            trail = trail._replace(names=())
+        base = self.service(reference, source, own, trail)
+        return service if is_null(base) else self.put_over(base, service, name, pool)
 
-    def put_over(
-        self,
-        base: Node,
-        service: Mapping,
-        name: str,
-        services: Mapping,
-        resets: tuple[Path, ...],
-    ) -> Node:
-        """Merge a service over a copy of its resolved base and remember the outcome."""
-        source = clone(base)
-        wrapper, holder = Mapping(source.mark), Mapping(source.mark)
-        holder.put(name, source, source.mark)
-        wrapper.put("services", holder, source.mark)
-        apply_resets(wrapper, resets)
-        if name not in holder.entries:
-            merged: Node = service
-        else:
-            merged = merge(source, service, ("services", name))
-        if isinstance(merged, Mapping):
-            merged.drop("extends")
-        services.entries[name] = merged
-        return merged
-
-    def base(self, path: str, name: str, extends: Node) -> _Base:
-        """The services of another file. It is loaded once; a service of it is resolved once."""
+    def source(self, name: str, extends: Node, other: str | None, pool: _Pool) -> _Pool:
+        """The services among which the base is. A file is loaded once."""
+        if other is None:
+            # Compose 2.40 forgot the resets on the way to a base in the same file.
+            return pool if self.session.newest else pool._replace(resets=())
+        path = join(self.folder, other)
         if path not in self.bases:
             root, resets = self.load(path)
             services = root.entries.get("services")
@@ -128,8 +115,38 @@ class Extender:
                 message = f'cannot extend service "{name}" in {shown}: no services section'
                 raise _refuse(message, extends, "extends")
             resolve_paths(root, os.path.relpath(os.path.dirname(path), self.folder))
-            self.bases[path] = _Base(services, resets)
+            self.bases[path] = _Pool(services, path, resets)
         return self.bases[path]
+
+    def put_over(self, base: Node, service: Mapping, name: str, pool: _Pool) -> Node:
+        """Merge a service over a copy of its resolved base.
+
+        The outcome is remembered for the next service that extends this one, as in Compose; 2.40
+        resolved it anew.
+        """
+        source = clone(base)
+        wrapper, holder = Mapping(source.mark), Mapping(source.mark)
+        holder.put(name, source, source.mark)
+        wrapper.put("services", holder, source.mark)
+        apply_resets(wrapper, pool.resets)
+        merged: Node = service
+        if name in holder.entries:
+            merged = merge(source, service, ("services", name))
+        if isinstance(merged, Mapping):
+            merged.drop("extends")
+        if self.session.newest:
+            pool.services.entries[name] = merged
+        return merged
+
+
+def _longer(trail: _Trail, name: str, pool: _Pool, leads_to: str, extends: Node) -> _Trail:
+    """The trail with one more link; refused where it closes a circle or grows too long."""
+    starts = (*trail.starts, (pool.file, name))
+    names = (*trail.names, (leads_to, name))
+    if starts[-1] in trail.starts or names[-1] in trail.names or len(starts) > MAX_CHAIN:
+        way = " extends ".join(each for _, each in starts)
+        raise _refuse(f"Circular reference: {way}", extends, "extends")
+    return _Trail(starts, names)
 
 
 def _target(extends: Node, name: str) -> tuple[str, str | None]:
@@ -146,11 +163,6 @@ def _target(extends: Node, name: str) -> tuple[str, str | None]:
     if path is None:
         raise _refuse(f"services.{name}.extends.file must be a string", file, "schema")
     return reference, path
-
-
-def _circular(chain: tuple[tuple[str, str], ...], extends: Node) -> ComposeError:
-    names = " extends ".join(name for _, name in chain)
-    return _refuse(f"Circular reference: {names}", extends, "extends")
 
 
 def _refuse(message: str, node: Node, kind: str) -> ComposeError:

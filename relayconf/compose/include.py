@@ -13,7 +13,7 @@ from relayconf.compose.canonical import join
 from relayconf.compose.decode import Path, apply_resets
 from relayconf.compose.errors import ComposeError
 from relayconf.compose.merge import merge
-from relayconf.compose.nodes import Mapping, Node, Scalar, Sequence, is_null, kind, same, text_of
+from relayconf.compose.nodes import Mapping, Node, Sequence, is_null, kind, same, text_of
 from relayconf.compose.session import Session
 
 #: Deeper includes are refused; each level costs stack frames here.
@@ -61,7 +61,10 @@ def read_entries(
         message = f"`include` must be a list, not a {kind(node)}"
         raise ComposeError(message, kind="schema", origin=str(node.mark))
     near = session.absolute(relative)
-    return [_entry(item, folder, near, chain, session) for item in node.items]
+    entries = [_long_form(item) for item in node.items]
+    # An entry without a path includes nothing, in Compose as well.
+    paths = [entry for entry in entries if _texts(entry, "path")]
+    return [_entry(entry, folder, near, chain, session) for entry in paths]
 
 
 def import_resources(
@@ -105,23 +108,26 @@ def _merged(
     return merge(imported, present, (section, name))
 
 
-def _entry(
-    node: Node, folder: str, near: str, chain: tuple[str, ...], session: Session
-) -> Included:
-    entry = node
-    if isinstance(node, Scalar):
-        entry = Mapping(node.mark)
-        entry.put("path", node, node.mark)
-    if not isinstance(entry, Mapping):
+def _long_form(node: Node) -> Mapping:
+    """``- file`` as ``- path: file``."""
+    if isinstance(node, Mapping):
+        return node
+    if text_of(node) is None:
         raise _refuse(f"include must name a file, not a {kind(node)}", node, "schema")
+    entry = Mapping(node.mark)
+    entry.put("path", node, node.mark)
+    return entry
+
+
+def _entry(
+    entry: Mapping, folder: str, near: str, chain: tuple[str, ...], session: Session
+) -> Included:
     files = tuple(join(folder, path) for path in _texts(entry, "path"))
-    if not files:
-        raise _refuse("include must name a file", node, "schema")
     if files[0] in chain:
         shown = " includes ".join(session.display(path) for path in (*chain, files[0]))
-        raise _refuse(f"include cycle detected: {shown}", node, "include")
+        raise _refuse(f"include cycle detected: {shown}", entry, "include")
     if len(chain) > MAX_LEVELS:
-        raise _refuse(f"more than {MAX_LEVELS} levels of include", node, "limit")
+        raise _refuse(f"more than {MAX_LEVELS} levels of include", entry, "limit")
     own = text_of(entry.entries.get("project_directory"))
     if own:
         project, relative = join(near, own), os.path.relpath(join(folder, own), folder)

@@ -105,21 +105,7 @@ def _merge_mappings(base: Mapping, override: Mapping, path: Path) -> Mapping:
 
 
 def _append(base: Sequence, override: Sequence) -> Sequence:
-    """Append what is not there yet; linear for lists of scalars."""
-    seen = {(type(item.value), item.value) for item in base.items if isinstance(item, Scalar)}
-    complex_items = [item for item in base.items if not isinstance(item, Scalar)]
-    for item in override.items:
-        if isinstance(item, Scalar):
-            identity = (type(item.value), item.value)
-            if identity in seen:
-                continue
-            seen.add(identity)
-        elif any(same(item, other) for other in complex_items):
-            continue
-        else:
-            complex_items.append(item)
-        base.items.append(item)
-    return base
+    return Sequence(base.mark, [*base.items, *override.items])
 
 
 def _by_variable(base: Node, override: Node, path: Path) -> Node:

@@ -17,7 +17,10 @@ _BLANKS = " \t"
 class TabScanner(Scanner):
     """A scanner for ``YAML(typ="safe", pure=True)``; hooks where the base skips white space."""
 
-    ESCAPE_REPLACEMENTS = {**Scanner.ESCAPE_REPLACEMENTS, "'": "'"}  # noqa: RUF012  # as the base
+    ESCAPE_REPLACEMENTS = {  # noqa: RUF012  # as the base class has it
+        **{code: text for code, text in Scanner.ESCAPE_REPLACEMENTS.items() if code != "/"},
+        "'": "'",
+    }
 
     def scan_to_next_token(self) -> Any:
         """Skip white space, line breaks and comments; a tab only where no key may start."""

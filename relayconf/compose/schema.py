@@ -119,7 +119,7 @@ _SERVICE: dict[str, str] = {
         "mapping",
     ),
     **dict.fromkeys(["deploy", "develop"], "mapping|null"),
-    **dict.fromkeys(["command", "entrypoint"], "null,string,list"),
+    **dict.fromkeys(["command", "entrypoint"], "null,string,texts"),
     **dict.fromkeys(["models", "networks"], "texts,mapping"),
     "build": "string,mapping",
     "depends_on": "texts,mapping",

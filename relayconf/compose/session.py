@@ -96,7 +96,9 @@ class Session:
         if self._loaded > MAX_LOADS:
             raise ComposeError(f"includes load more than {MAX_LOADS} files", kind="limit")
         if path not in self._graphs:
-            self._graphs[path] = read_documents(self.read(path), self.display(path))
+            self._graphs[path] = read_documents(
+                self.read(path), self.display(path), newest=self.newest
+            )
         return [decode(root, newest=self.newest) for root in self._graphs[path]]
 
     def took(self, path: str, layer: str, entries: Listed[EnvEntry]) -> None:
