@@ -7,7 +7,6 @@ checked here: a default or an example that its own grammar refuses never gets fu
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, Optional, Tuple, Union, cast
 
 from relayconf.literal import literal
@@ -18,9 +17,10 @@ from relayconf.values.spelling import WHITE, ascii_lower
 
 Number = Union[int, float]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+#: What a target or a group may hold beside letters and digits, and what it may not start with.
+_WORD_MARKS = "_-."
+_NO_START = ("", "-", ".")
+_WITHOUT_MARKS = str.maketrans("", "", _WORD_MARKS)
 
 #: The keys of ``x-relayconf`` in a property.
 KEYS = (
@@ -66,7 +66,8 @@ def name(place: Place, text: Any) -> str:
     Raises:
         ContractError: it has other characters than letters, digits and ``_``.
     """
-    if not isinstance(text, str) or not _NAME.match(text):
+    # In ASCII, Python's identifiers are what shells and Compose take for a variable.
+    if not isinstance(text, str) or not (text.isascii() and text.isidentifier()):
         shown = excerpt(str(text))
         raise place.error(f"{shown!r} is not a name (letters, digits and '_', no digit first)")
     return text
@@ -79,7 +80,8 @@ def word(place: Place) -> str:
         ContractError: it has other characters, or starts with ``-`` or ``.``.
     """
     text = place.text()
-    if not _WORD.match(text):
+    plain = text.translate(_WITHOUT_MARKS)
+    if not text.isascii() or text[:1] in _NO_START or not (plain.isalnum() or not plain):
         raise place.error(f"{excerpt(text)!r} is not a name (letters, digits, '_', '-' and '.')")
     return text
 
@@ -320,7 +322,8 @@ def _is_date(text: str) -> bool:
     from datetime import date  # noqa: PLC0415 - few settings have one
 
     try:
-        return _DATE.match(text) is not None and bool(date.fromisoformat(text))
+        # Later Pythons read other spellings as well.
+        return date.fromisoformat(text).isoformat() == text
     except ValueError:
         return False
 
