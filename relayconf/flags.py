@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from relayconf.errors import FlagError
 from relayconf.nearest import nearest
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from relayconf.live import Live, Snapshot
     from relayconf.settings import Settings
 
-    Source = Settings | Live[Any] | Snapshot[Any] | Resolution
+    Source: TypeAlias = Settings | Live[Any] | Snapshot[Any] | Resolution
 
 #: Decisions that are remembered: sessions times flags of one process, by order of magnitude.
 _REMEMBERED = 8192
