@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Dict, NamedTuple, Optional
 
-#: Every code that a value or a name can earn, with its severity.
+#: Every code that a value, a name or a file can earn, with its severity.
 SEVERITY: Dict[str, str] = {
     "invalid-value": "error",
     "blank-secret": "error",
@@ -21,6 +21,28 @@ SEVERITY: Dict[str, str] = {
     "duplicate-name": "warning",
     "shadowed": "warning",
     "whitespace": "note",
+    "secret-inline": "error",
+    "expired-flag": "error",
+    "not-forwarded": "error",
+    "refused": "error",
+    "required-in-inactive-profile": "error",
+    "quoted-value": "warning",
+    "unit-suspicious": "warning",
+    "comment-value": "warning",
+    "dollar-eaten": "warning",
+    "bare-last-line": "warning",
+    "null-shadows-env-file": "warning",
+    "mixed-fragments": "warning",
+    "shell-vs-env-file": "warning",
+    "self-reference": "warning",
+    "env-file-in-interpolation": "warning",
+    "unset-variable": "warning",
+    "yaml-scalar": "warning",
+    "bad-suppression": "warning",
+    "default-drift": "note",
+    "dialect-differs": "note",
+    "unused-variable": "note",
+    "several-files": "note",
     "overrides-broken": "error",
     "override-quarantined": "error",
     "override-damaged": "warning",

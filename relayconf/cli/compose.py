@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,6 +17,7 @@ from relayconf.compose import VERSIONS
 from relayconf.compose.errors import printable
 from relayconf.errors import TargetError
 from relayconf.nearest import nearest
+from relayconf.secretnames import may_be_secret
 from relayconf.setting import MASK
 from relayconf.values import mask_userinfo
 
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from relayconf.compose.environment import Binding, Step
     from relayconf.compose.project import Project
     from relayconf.compose.variables import Variables
-
-#: Parts of a name after which its value is taken for a secret. A wrong guess costs a second look;
-#: a missed one costs a secret in a terminal's scrollback or a ticket.
-_SECRET = re.compile(
-    r"PASS|PWD|SECRET|TOKEN|CREDENTIAL|PRIVATE|AUTH|DSN|SALT|COOKIE|SESSION|SIGNATURE"
-    r"|CERT|(?:^|_)(?:API)?KEYS?(?:_|$)|[A-Z]KEY$",
-    re.IGNORECASE,
-)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -196,7 +188,7 @@ def _may_be_secret(binding: Binding) -> bool:
     """Whether the name, or the name of a variable that it is made of, is one of a secret."""
     names = [binding.name]
     names.extend(reference.name for step in binding.chain for reference in step.references)
-    return any(_SECRET.search(name) for name in names)
+    return any(map(may_be_secret, names))
 
 
 class _View(NamedTuple):
