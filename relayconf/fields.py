@@ -22,6 +22,7 @@ from relayconf.pythontypes import (
     as_it_stands,
     flat,
     is_complex,
+    loose,
     read_as,
     reading,
     unwrap,
@@ -78,7 +79,10 @@ def read_field(
     if flag is not None:
         setting = setting._replace(flag=_flag(setting, flag))
     setting = setting._replace(example=_example(setting, info))
-    return setting._replace(default=_default_value(setting, value)), found.hand
+    setting = setting._replace(default=_default_value(setting, value))
+    if cls.model_config.get("strict") and found.type != "secret":
+        return setting, loose(info.annotation, found.hand)
+    return setting, found.hand
 
 
 def marker(info: FieldInfo, kind: type[M]) -> M | None:

@@ -18,7 +18,16 @@ from datetime import timedelta
 from itertools import chain, repeat
 from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
-from pydantic import AnyUrl, BaseModel, ByteSize, PostgresDsn, SecretBytes, SecretStr
+from pydantic import (
+    AnyUrl,
+    BaseModel,
+    ByteSize,
+    PostgresDsn,
+    SecretBytes,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 
 from relayconf.hidden import HiddenUserinfo
@@ -128,6 +137,19 @@ def is_complex(annotation: Any) -> bool:
     if not isinstance(base, type) or issubclass(base, (str, bytes)):
         return False
     return issubclass(base, (BaseModel, Mapping, AbstractSet, list, tuple)) or is_dataclass(base)
+
+
+def loose(annotation: Any, hand: Hand) -> Hand:
+    """Return a hand whose values a strict class takes too: what is written is always a text."""
+
+    def hand_over(value: Value) -> Any:
+        loose_value = hand(value)
+        try:
+            return TypeAdapter(annotation).validate_python(loose_value, strict=False)
+        except ValidationError:
+            return loose_value  # for the class to refuse
+
+    return hand_over
 
 
 def distinct(choices: tuple[str, ...]) -> bool:

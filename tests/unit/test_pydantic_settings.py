@@ -18,11 +18,13 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ByteSize,
+    ConfigDict,
     Field,
     HttpUrl,
     IPvAnyAddress,
     PositiveInt,
     SecretStr,
+    StrictBool,
     ValidationError,
     computed_field,
     field_validator,
@@ -299,6 +301,48 @@ class TestTheSame:
         (tmp_path / "shop_token").write_text("from a file")
         found = [cls(_secrets_dir=tmp_path) for cls in (Theirs, Swapped)]  # type: ignore[call-arg]  # as above
         assert ["from a file"] * 2 == [s.token.get_secret_value() for s in found]
+
+
+class TestStrict:
+    def test_strict_class(self) -> None:
+        """A strict class takes what is written, though that is always a text."""
+
+        class Inner(BaseModel):
+            model_config = ConfigDict(strict=True)
+            path: Path = Path("/")
+
+        class Strict(Settings, target="strict"):
+            model_config = SettingsConfigDict(
+                env_prefix="STRICT_", env_nested_delimiter="__", strict=True
+            )
+            ports: set[int] = Field(default={1})
+            names: tuple[str, ...] = ()
+            path: Path = Path("/")
+            id: UUID | None = None
+            day: date | None = None
+            token: SecretStr | None = None
+            flag: StrictBool = False
+            inner: Inner = Inner()
+
+        os.environ.update(
+            STRICT_PORTS="1,2", STRICT_NAMES="a,b", STRICT_PATH="/x", STRICT_ID=str(UUID(int=1))
+        )
+        os.environ.update(
+            STRICT_DAY="2027-01-01", STRICT_TOKEN="t", STRICT_FLAG="on", STRICT_INNER__PATH="/y"
+        )
+        assert Strict().model_dump() == {
+            "ports": {1, 2},
+            "names": ("a", "b"),
+            "path": Path("/x"),
+            "id": UUID(int=1),
+            "day": date(2027, 1, 1),
+            "token": SecretStr("t"),
+            "flag": True,
+            "inner": {"path": Path("/y")},
+        }
+        os.environ["STRICT_ID"] = "junk"
+        with pytest.raises(ValidationError):
+            Strict()
 
 
 class TestNesting:
