@@ -12,6 +12,7 @@ import os
 import select
 from abc import ABC, abstractmethod
 from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING, Dict, List, Optional, Set, Tuple
 
 from relay import inotify
@@ -40,6 +41,7 @@ _MASK = (
     | inotify.IN_ONLYDIR
     | inotify.IN_EXCL_UNLINK
 )
+_UNUSUAL = inotify.GONE | inotify.IN_Q_OVERFLOW
 
 
 class ActivitySource(ABC):
@@ -83,6 +85,7 @@ class TimerOnly(ActivitySource):
         self._waiting = False
         self._pending = False
         self._wake, self._waker = os.pipe()
+        os.set_blocking(self._wake, False)
         os.set_blocking(self._waker, False)
         self._poll = select.poll()
         self._poll.register(self._wake, select.POLLIN)
@@ -101,20 +104,28 @@ class TimerOnly(ActivitySource):
                     self._release()
 
     def _wait(self, timeout: float) -> str:
-        if self._pending:
-            self._pending = False
-            return ACTIVITY
-        ready = self._poll.poll(timeout * 1000)
-        if self._closed:
-            return CLOSED
-        if not ready:
-            return TIMEOUT
-        if (self._wake, select.POLLIN) in ready:
-            os.read(self._wake, 4096)
-        self.collect()
-        # Events that concern nobody any more have been read; the waiter looks once for nothing.
+        deadline = monotonic() + timeout
+        left = timeout
+        while not self._pending:
+            ready = self._poll.poll(left * 1000)
+            if self._closed:
+                return CLOSED
+            if not ready:
+                return TIMEOUT
+            if ready[0][0] == self._wake or len(ready) > 1:
+                self._drain()
+            self.collect()
+            # What has been read may concern nobody: then the wait goes on.
+            left = max(deadline - monotonic(), 0.0)
         self._pending = False
         return ACTIVITY
+
+    def _drain(self) -> None:
+        """Empty the pipe that ends a poll from another thread."""
+        try:
+            os.read(self._wake, 4096)
+        except BlockingIOError:
+            return
 
     def collect(self) -> None:
         """Take in what has happened, without waiting. A timer has nothing to take in."""
@@ -147,12 +158,20 @@ class DirectoryWatch(TimerOnly):
 
     One inotify instance serves them all, since a user has 128. It is opened with the first
     directory and kept until ``close``, which waits for the kernel to let go (up to 20 ms).
+
+    Args:
+        endings: what a name must end with to be activity, in bytes; the others pass unseen.
+            Default: any name.
+
+    ``keys`` are the keys of the directories that are watched now, each with its number of users;
+    one whose directory is gone is no longer among them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, endings: Tuple[bytes, ...] = (b"",)) -> None:
         super().__init__()
+        self._endings = endings
         self._fd = -1
-        self._users: Dict[int, int] = {}
+        self.keys: Dict[int, int] = {}
         self._hints: List[Hint] = []
         self._warned: Set[Optional[int]] = set()
         self._dropped = False
@@ -175,25 +194,21 @@ class DirectoryWatch(TimerOnly):
             except OSError as error:
                 self._warn_once(error.errno, f"{path!r}: polling, not watching: {error.strerror}")
                 return None
-            self._users[key] = self._users.get(key, 0) + 1
+            self.keys[key] = self.keys.get(key, 0) + 1
             return key
 
     def discard(self, key: int) -> None:
         """Undo one ``add``; with the last, the directory is no longer watched."""
         with self._lock:
-            left = self._users.get(key, 0) - 1
+            left = self.keys.get(key, 0) - 1
             if left > 0:
-                self._users[key] = left
-            elif self._users.pop(key, None) is not None and self._fd >= 0:
+                self.keys[key] = left
+            elif self.keys.pop(key, None) is not None and self._fd >= 0:
                 try:
                     inotify.rm_watch(self._fd, key)
                 except OSError:
                     # RACE: the directory went away first and took its watch along.
                     return
-
-    def armed(self, key: Optional[int]) -> bool:
-        """Tell whether ``key`` still names a watch; one whose directory is gone does not."""
-        return key in self._users
 
     def fileno(self) -> int:
         """Return the descriptor that an event loop may wait on, or -1 where nothing is watched."""
@@ -209,14 +224,20 @@ class DirectoryWatch(TimerOnly):
             self._fail(error)
             return
         for key, mask, name in events:
-            if mask & inotify.IN_Q_OVERFLOW:
-                self._say_dropped()
-                self._hint(LOOK_EVERYWHERE)
-            elif key in self._users:
-                gone = mask & inotify.GONE
-                self._hint((key, "" if gone else name.decode("utf-8", "surrogateescape")))
-                if mask & inotify.IN_IGNORED:
-                    self._forget(key)
+            if mask & _UNUSUAL:
+                self._unusual(key, mask)
+            elif name.endswith(self._endings) and key in self.keys:
+                self._hint((key, name.decode("utf-8", "surrogateescape")))
+
+    def _unusual(self, key: int, mask: int) -> None:
+        """Take in that events were lost, or that a watched directory went away."""
+        if mask & inotify.IN_Q_OVERFLOW:
+            self._say_dropped()
+            self._hint(LOOK_EVERYWHERE)
+        elif key in self.keys:
+            self._hint((key, ""))
+            if mask & inotify.IN_IGNORED:
+                self._forget(key)
 
     def take(self) -> List[Hint]:
         """Return the hints since the last call, and forget them. Each may be stale."""
@@ -234,12 +255,12 @@ class DirectoryWatch(TimerOnly):
         self._fd = fd
         self._poll.register(fd, select.POLLIN)
         if self._waiting:
-            # The waiter polls without this descriptor; one spurious wake takes it in.
+            # The waiter polls without this descriptor; woken, it takes it in.
             os.write(self._waker, b"\0")
 
     def _forget(self, key: int) -> None:
         with self._lock:
-            gone = self._users.pop(key, None)
+            gone = self.keys.pop(key, None)
         if gone is not None:
             _warn("a watched directory is gone; polling until it is back")
 
@@ -252,7 +273,7 @@ class DirectoryWatch(TimerOnly):
 
     def _close_instance(self) -> None:
         fd, self._fd = self._fd, -1
-        self._users.clear()
+        self.keys.clear()
         if fd >= 0:
             self._poll.unregister(fd)
             os.close(fd)

@@ -276,19 +276,15 @@ def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600) -> None:
         try:
             if mode & 0o077:
                 os.fchmod(fd, mode)
-            _write_all(fd, data)
+            written = os.write(fd, data)
+            while written < len(data):
+                written += os.write(fd, memoryview(data)[written:])
         finally:
             os.close(fd)
         os.rename(temp, name, src_dir_fd=dirfd, dst_dir_fd=dirfd)
     except BaseException:
         discard(dirfd, temp)
         raise
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    written = os.write(fd, data)
-    while written < len(data):
-        written += os.write(fd, memoryview(data)[written:])
 
 
 def discard(dirfd: int, name: str) -> bool:

@@ -27,6 +27,7 @@ COUNTED_FROM = 65_536
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _WHITE = b" \t\n\r"
+_WHITE_TEXT = " \t\n\r"
 
 #: A numeral of up to this many digits is finite; a longer one is tried as a float.
 _SURELY_FINITE = 300
@@ -46,13 +47,14 @@ def load(data: bytes, *, whole_strings: bool = True) -> Any:
     Raises:
         Fault: the bytes break a rule; the message says which.
     """
-    _check_shape(data)
+    if len(data) >= COUNTED_FROM or data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+        _check_shape(data)
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8").strip(_WHITE_TEXT)
     except UnicodeDecodeError as error:
         raise Fault(f"not UTF-8 (byte {error.start})") from None
     try:
-        value = _DECODER.decode(text)
+        value, end = _DECODER.raw_decode(text)
     except Fault:
         raise
     except RecursionError:
@@ -60,6 +62,8 @@ def load(data: bytes, *, whole_strings: bool = True) -> Any:
         raise Fault("nested too deep for the stack that is left") from None
     except ValueError as error:
         raise Fault(f"not JSON: {error}") from None
+    if end != len(text):
+        raise Fault("not JSON: something follows the value")
     if whole_strings and (b"\\ud" in data or b"\\uD" in data):
         _check_surrogates(value)
     return value
@@ -91,12 +95,9 @@ def whole(text: str) -> str:
 
 def _check_shape(data: bytes) -> None:
     """Refuse by depth and by number of values, without parsing."""
-    large = len(data) >= COUNTED_FROM
-    if not large and data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
-        return
     outside = _outside_strings(data)
     brackets = outside.translate(None, _NOT_BRACKETS)
-    if large:
+    if len(data) >= COUNTED_FROM:
         dense = outside.translate(None, _WHITE)
         empty = dense.count(b"[]") + dense.count(b"{}")
         opened = dense.count(b"[") + dense.count(b"{")

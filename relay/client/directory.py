@@ -82,7 +82,8 @@ class Held:
                     f"the response has {found.st_size} bytes; RELAY_MAX_RESPONSE_BYTES is {limit}"
                 )
                 raise call_error("too_large", text)
-            return _read_all(fd, found.st_size)
+            data = os.read(fd, found.st_size)
+            return data if len(data) == found.st_size else data + _rest(fd)
         finally:
             os.close(fd)
 
@@ -101,7 +102,7 @@ class Directory:
             NoDirectory: there is none now.
         """
         held = self._held
-        if not held.is_at_its_path():
+        if identity(self.path) != held.identity:
             # RACE: two threads may both open the new one; the loser's closes with its call.
             held = self._held = Held(self.path)
         return held
@@ -116,11 +117,9 @@ def identity(path: str) -> Optional[Identity]:
     return (found.st_dev, found.st_ino)
 
 
-def _read_all(fd: int, size: int) -> bytes:
-    data = os.read(fd, size)
-    if len(data) == size:
-        return data
-    parts = [data]
+def _rest(fd: int) -> bytes:
+    """Return what one read has left of a file."""
+    parts = [os.read(fd, 1 << 20)]
     while parts[-1]:
-        parts.append(os.read(fd, size))
+        parts.append(os.read(fd, 1 << 20))
     return b"".join(parts)

@@ -1,9 +1,9 @@
 """One call, from the request's publication to what the runner says: the steps, without waiting.
 
-``Exchange.steps`` is a generator: it does the file operations and yields a ``Pause`` wherever a
-call waits. Whoever drives it (a thread, an event loop) waits as it likes and sends back whether
-there may be something to see; closing it withdraws the request. So waiting is written once for
-each way of waiting, and the call once. Ground floor.
+``Exchange.steps`` is a generator: it does the file operations and yields seconds wherever a call
+waits. Whoever drives it (a thread, an event loop) waits as it likes, at most so long, and sends
+back whether there may be something to see; closing it withdraws the request. So the call is
+written once, and waiting once for each way of waiting. Ground floor.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Generator, NamedTuple, Optional
 
 from relay.client.directory import Directory, Held
 from relay.client.options import OptionsSource
-from relay.client.wakes import Pause
+from relay.client.wakes import Waiter
 from relay.errors import CallTimeout, CannotPublish, NoDirectory, RelayError, call_error
 from relay.protocol import (
     REQUEST_SUFFIX,
@@ -55,6 +55,8 @@ class Exchange:
     ``NEW``: nothing was published. ``ASKED``: the request is out. ``ANSWERED``: its response was
     taken. ``WITHDRAWN``: it was taken back before any runner had it, and does not run. ``TAKEN``:
     it could not be taken back, since a runner has it; it may run.
+
+    ``waiter`` is what it waits for, to be given to a waiting place.
     """
 
     def __init__(
@@ -74,15 +76,16 @@ class Exchange:
         self._clock = clock
         self._random = random
         self._watch_after = watch_after
-        self._held = directory.current()
-        self._options = options.current(self._held)
+        held = directory.current()
+        self._options = options.current(held)
+        self.waiter = Waiter(held, watch=self._options.watch)
         own = question.timeout
         self._timeout = self._options.timeout if own is None else own
         self._deadline = 0.0
-        self._call_id = self._request = self._name = ""
+        self._call_id = self._request = ""
 
-    def steps(self) -> Generator[Pause, bool, str]:
-        """Yield what to wait for, take whether there may be something to see, return the text.
+    def steps(self) -> Generator[float, bool, str]:
+        """Yield seconds to wait, take whether there may be something to see, return the text.
 
         Raises:
             RelayError: as ``relay.client.writer.Writer.call`` says.
@@ -92,10 +95,10 @@ class Exchange:
             while True:
                 self._name_it()
                 if not self._watch_after:
-                    yield self._pause(0.0)
+                    yield 0.0
                 self._publish()
                 response = yield from self._response()
-                if response.ok or response.code != "not_executed":
+                if response.code != "not_executed":
                     return self._settle(response)
                 # It lay there before its runner started. It is asked again at once, then ever
                 # more slowly while runner after runner starts without running it.
@@ -112,10 +115,10 @@ class Exchange:
         own_id = self._question.call_id
         id_ = new_id(self._question.tool if own_id is None else own_id, random=self._random)
         self._call_id = id_ if own_id is None else own_id
-        self._request, self._name = id_ + REQUEST_SUFFIX, id_ + RESPONSE_SUFFIX
+        self._request, self.waiter.name = id_ + REQUEST_SUFFIX, id_ + RESPONSE_SUFFIX
 
     def _publish(self) -> None:
-        question, held, now = self._question, self._held, self._clock()
+        question, held, now = self._question, self.waiter.held, self._clock()
         if self.state == NEW:
             # The time runs from here, so that the runner is told just what the caller asked for.
             self._deadline = now + self._timeout
@@ -131,15 +134,15 @@ class Exchange:
             text = f"the request cannot be written in {held.path!r}: {error.strerror}"
             raise CannotPublish(text) from None
 
-    def _response(self) -> Generator[Pause, bool, Response]:
+    def _response(self) -> Generator[float, bool, Response]:
         """Wait for the response, on events with the poll underneath, until the deadline."""
-        response = (yield from self._glance()) or self._look()
+        response = (yield from self._glance()) if self._watch_after else self._look()
         interval, idle = self._options.poll, 0
         while response is None:
             left = self._deadline - self._clock()
             if left <= 0:
                 return self._give_up()
-            woken = yield self._pause(min(interval, LONGEST_WAIT, left))
+            woken = yield min(interval, LONGEST_WAIT, left)
             if not woken:
                 idle += 1
                 if idle >= self._options.idle_grow_after:
@@ -149,30 +152,28 @@ class Exchange:
                 interval, idle = self._options.poll, 0
         return response
 
-    def _glance(self) -> Generator[Pause, bool, Optional[Response]]:
-        """Look at short intervals before a watch is made, where that was asked for."""
+    def _glance(self) -> Generator[float, bool, Optional[Response]]:
+        """Look at short intervals before a watch is made."""
         until = min(self._clock() + self._watch_after, self._deadline)
         seconds = _FIRST_GLANCE
-        while self._options.watch and self._clock() < until:
-            yield Pause(seconds, self._name, self._held, watch=False)
+        response = self._look()
+        self.waiter.watch = False
+        while response is None and self._options.watch and self._clock() < until:
+            yield seconds
             response = self._look()
-            if response is not None:
-                return response
             seconds = min(seconds * 1.5, _LONGEST_GLANCE)
-        return None
+        self.waiter.watch = self._options.watch
+        return response
 
-    def _rest(self, seconds: float) -> Generator[Pause, bool, None]:
+    def _rest(self, seconds: float) -> Generator[float, bool, None]:
         until = min(self._clock() + seconds, self._deadline)
         while self._clock() < until:
-            yield self._pause(until - self._clock())
-
-    def _pause(self, seconds: float) -> Pause:
-        return Pause(max(seconds, 0.0), self._name, self._held, self._options.watch)
+            yield max(until - self._clock(), 0.0)
 
     def _look(self) -> Optional[Response]:
         """Take the response where it is there."""
         try:
-            data = self._held.read(self._name, self._options.max_response)
+            data = self.waiter.held.read(self.waiter.name, self._options.max_response)
         except RelayError:
             self.state = ANSWERED
             raise
@@ -188,17 +189,18 @@ class Exchange:
         except NoDirectory:
             # It may be made again before the deadline, or its runner may still hold the old one.
             return False
-        if held is not self._held:
+        if held is not self.waiter.held:
             self._move(held)
         before, self._options = self._options, self._source.current(held)
+        self.waiter.watch = self._options.watch
         return before != self._options
 
     def _move(self, held: Held) -> None:
         """Go on in the directory that has taken the place of the one the request was put in."""
         # RACE: where the request is still there, no runner has it, and it is put again; where it
         # is not, a runner may have it, and only its answer is waited for.
-        still_there = discard(self._held.fd, self._request)
-        self._held = held
+        still_there = discard(self.waiter.held.fd, self._request)
+        self.waiter.held = held
         if still_there:
             self._name_it()
             self._publish()
@@ -217,7 +219,7 @@ class Exchange:
 
     def _withdraw(self) -> bool:
         """Take the request back; tell whether it was still there."""
-        there = discard(self._held.fd, self._request)
+        there = discard(self.waiter.held.fd, self._request)
         self.state = WITHDRAWN if there else TAKEN
         return there
 

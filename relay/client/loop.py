@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Dict
 
 from relay.client.exchange import Exchange
-from relay.client.wakes import NEW, TIMER, Pause, Waiter, Wakes
+from relay.client.wakes import NEW, TIMER, Waiter, Wakes
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,12 +22,11 @@ async def drive(exchange: Exchange) -> str:
     from asyncio import get_running_loop  # noqa: PLC0415 - whoever awaits has loaded it
 
     wakes = loop_wakes(get_running_loop())
-    waiter = Waiter()
-    steps = exchange.steps()
+    waiter, steps = exchange.waiter, exchange.steps()
     try:
-        pause = next(steps)
+        seconds = next(steps)
         while True:
-            pause = steps.send(await wakes.wait(waiter, pause))
+            seconds = steps.send(await wakes.wait(waiter, seconds))
     except StopIteration as done:
         text: str = done.value
         return text
@@ -43,25 +42,25 @@ class LoopWakes(Wakes):
         super().__init__()
         self._reading = -1
 
-    async def wait(self, waiter: Waiter, pause: Pause) -> bool:
-        """Wait as ``pause`` says; tell whether there may be something to see."""
-        found = self.attend(waiter, pause)
+    async def wait(self, waiter: Waiter, seconds: float) -> bool:
+        """Do what ``ThreadWakes.wait`` does, without holding up the loop."""
+        found = self.attend(waiter)
         if found == NEW:
             self._follow_descriptor()
             return True
-        if pause.seconds <= 0:
+        if seconds <= 0:
             return True
         if found == TIMER:
             from asyncio import sleep  # noqa: PLC0415 - whoever awaits has loaded it
 
-            await sleep(pause.seconds)
+            await sleep(seconds)
             return False
         if waiter.woken:
             waiter.woken = False
             return True
         future: asyncio.Future[str] = self._loop.create_future()
         waiter.future = future
-        timer = self._loop.call_later(pause.seconds, _end_wait, future, "timeout")
+        timer = self._loop.call_later(seconds, _end_wait, future, "timeout")
         try:
             return await future == "woken"
         finally:

@@ -11,24 +11,14 @@ from __future__ import annotations
 import os
 from threading import Lock
 from time import monotonic, sleep
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, Optional
 
 from relay.activity import CLOSED, LOOK_EVERYWHERE, DirectoryWatch, Hint
 from relay.client.directory import Held
-from relay.protocol import RELAY_JSON
+from relay.protocol import RELAY_JSON, RESPONSE_SUFFIX
 
-
-class Pause(NamedTuple):
-    """What a call asks for between two looks: up to ``seconds``, or until ``name`` may be there.
-
-    No seconds at all: only listen from now on. Where ``watch`` is false, only the time counts and
-    nothing is watched.
-    """
-
-    seconds: float
-    name: str
-    held: Held
-    watch: bool
+#: What a writer waits for. Its own requests and their claims appear beside it, and wake nobody.
+_ENDINGS = (RESPONSE_SUFFIX.encode(), RELAY_JSON.encode())
 
 
 class Lease:
@@ -44,15 +34,22 @@ class Lease:
 
 
 class Waiter:
-    """One call that waits: what it waits for, and whether that may have come."""
+    """One call that waits: what for, which the call says, and whether that may have come.
 
-    __slots__ = ("at", "future", "gate", "woken")
+    ``name`` may appear in the directory ``held``; where ``watch`` is false, nothing is watched and
+    only time passes. The rest belongs to the waiting place.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("at", "future", "gate", "held", "name", "watch", "woken")
+
+    def __init__(self, held: Held, *, watch: bool) -> None:
+        self.held = held
+        self.name = ""
+        self.watch = watch
         self.at: Optional[Hint] = None
         self.woken = False
-        self.gate = Lock()
-        self.gate.acquire()
+        #: What a thread that follows waits on; closed until it is picked or woken.
+        self.gate: Optional[Lock] = None
         #: What a loop's waiter awaits (an ``asyncio.Future``, which this module does not import).
         self.future: Any = None
 
@@ -65,13 +62,13 @@ class Wakes:
     """Sorts what happens in watched directories to the waiters. Subclasses do the waiting."""
 
     def __init__(self) -> None:
-        self._watch = DirectoryWatch()
+        self._watch = DirectoryWatch(_ENDINGS)
         self._lock = Lock()
         self._waiters: Dict[Hint, Waiter] = {}
         self._given_up: List[int] = []
 
-    def attend(self, waiter: Waiter, pause: Pause) -> str:
-        """Make ``waiter`` listen for what ``pause`` names, where it asks for a watch.
+    def attend(self, waiter: Waiter) -> str:
+        """Make ``waiter`` listen for what it names, where it wants a watch.
 
         Returns:
             ``LISTENING``, ``TIMER`` where there is no watch, or ``NEW``: then it must look once
@@ -81,16 +78,15 @@ class Wakes:
             with self._lock:
                 while self._given_up:
                     self._watch.discard(self._given_up.pop())
-        if not pause.watch:
-            pause.held.leases.pop(self, None)
-        key = self._key(pause.held) if pause.watch else None
-        if key is None:
+        lease = self._lease(waiter)
+        if lease is None:
             self.leave(waiter)
             return TIMER
-        at = (key, pause.name)
+        at = (lease.key, waiter.name)
         if waiter.at == at:
             return LISTENING
-        self.leave(waiter)
+        if waiter.at is not None:
+            self.leave(waiter)
         with self._lock:
             waiter.at = at
             self._waiters[at] = waiter
@@ -107,11 +103,18 @@ class Wakes:
         """Give up the descriptors that a forked child has inherited."""
         self._watch.abandon()
 
-    def _key(self, held: Held) -> Optional[int]:
-        """Return the watch on a directory, armed now if it was not; ``None`` where it cannot be."""
+    def _lease(self, waiter: Waiter) -> Optional[Lease]:
+        """Return the watch on a waiter's directory, armed now if it was not.
+
+        ``None`` where it cannot be armed, or the waiter does not want it: then it is given up.
+        """
+        held = waiter.held
+        if not waiter.watch:
+            held.leases.pop(self, None)
+            return None
         lease = held.leases.get(self)
-        if lease is not None and self._watch.armed(lease.key):
-            return lease.key
+        if lease is not None and lease.key in self._watch.keys:
+            return lease
         key = self._watch.add(held.path)
         if key is None:
             return None
@@ -121,7 +124,7 @@ class Wakes:
             return None
         # RACE: two threads may both have armed; the lease that is dropped here undoes one of both.
         held.leases[self] = lease
-        return key
+        return lease
 
     def _sort(self, hints: List[Hint]) -> None:
         """Wake whoever waits for what the hints name."""
@@ -153,15 +156,18 @@ class ThreadWakes(Wakes):
         self._leader: Optional[Waiter] = None
         self._followers: Dict[Waiter, None] = {}
 
-    def wait(self, waiter: Waiter, pause: Pause) -> bool:
-        """Wait as ``pause`` says; tell whether there may be something to see."""
-        found = self.attend(waiter, pause)
-        if pause.seconds <= 0 or found == NEW:
+    def wait(self, waiter: Waiter, seconds: float) -> bool:
+        """Wait for so long at most; tell whether there may be something to see.
+
+        Without any seconds the waiter only listens from now on.
+        """
+        found = self.attend(waiter)
+        if seconds <= 0 or found == NEW:
             return True
         if found == TIMER:
-            sleep(pause.seconds)
+            sleep(seconds)
         else:
-            self._wait(waiter, monotonic() + pause.seconds)
+            self._wait(waiter, monotonic() + seconds)
         woken, waiter.woken = waiter.woken, False
         return woken
 
@@ -176,13 +182,22 @@ class ThreadWakes(Wakes):
                     if leads:
                         self._leader = waiter
                     else:
-                        self._followers[waiter] = None
+                        gate = self._follow(waiter)
                 if leads:
                     self._lead(waiter, deadline)
                 else:
-                    waiter.gate.acquire(timeout=max(deadline - monotonic(), 0))
+                    gate.acquire(timeout=max(deadline - monotonic(), 0))
         finally:
             self._hand_over(waiter)
+
+    def _follow(self, waiter: Waiter) -> Lock:
+        """Line up behind the leader, and return the gate to wait at. The lock is held."""
+        gate = waiter.gate
+        if gate is None:
+            gate = waiter.gate = Lock()
+            gate.acquire()
+        self._followers[waiter] = None
+        return gate
 
     def _lead(self, waiter: Waiter, deadline: float) -> None:
         while not waiter.woken:
@@ -194,7 +209,7 @@ class ThreadWakes(Wakes):
     def _hand_over(self, waiter: Waiter) -> None:
         """Leave the waiting place, and see to it that somebody leads where anybody waits."""
         with self._lock:
-            if self._followers.pop(waiter, waiter) is waiter:
+            if self._followers.pop(waiter, waiter) is waiter and waiter.gate is not None:
                 # Picked or woken: the gate was opened, and may be so still.
                 waiter.gate.acquire(blocking=False)
             if self._leader is waiter:
@@ -208,8 +223,10 @@ class ThreadWakes(Wakes):
             self._open_gate(waiter)
 
     def _open_gate(self, waiter: Waiter) -> None:
+        """Let a follower go on. The lock is held."""
         del self._followers[waiter]
-        waiter.gate.release()
+        if waiter.gate is not None:
+            waiter.gate.release()
 
 
 _threads: Optional[ThreadWakes] = None

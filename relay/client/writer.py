@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, Tuple,
 from relay.client.directory import Directory
 from relay.client.exchange import Exchange, Question
 from relay.client.options import Options, OptionsSource, Own, Told, own_texts, told
-from relay.client.wakes import Waiter, thread_wakes
+from relay.client.wakes import thread_wakes
 from relay.errors import NoDirectory
 from relay.protocol import RandomBytes
 
@@ -188,12 +188,11 @@ async def acall(
 def drive(exchange: Exchange) -> str:
     """Carry out a call in this thread; interrupted, it withdraws its request."""
     wakes = thread_wakes()
-    waiter = Waiter()
-    steps = exchange.steps()
+    waiter, steps = exchange.waiter, exchange.steps()
     try:
-        pause = next(steps)
+        seconds = next(steps)
         while True:
-            pause = steps.send(wakes.wait(waiter, pause))
+            seconds = steps.send(wakes.wait(waiter, seconds))
     except StopIteration as done:
         text: str = done.value
         return text

@@ -170,11 +170,11 @@ class TestDirectoryWatch:
         assert 1 == len(set(keys))
         assert keys[0] is not None
         watch.discard(keys[0])
-        assert watch.armed(keys[0])
+        assert keys[0] in watch.keys
         appear(tmp_path, "x")
         assert ACTIVITY == watch.wait(LONG)
         watch.discard(keys[0])
-        assert not watch.armed(keys[0])
+        assert keys[0] not in watch.keys
         watch.take()
         appear(tmp_path, "y")
         watch.wait(0)
@@ -271,7 +271,7 @@ class TestDegraded:
         path.rmdir()
         assert ACTIVITY == watch.wait(LONG)
         assert (key, "") in watch.take()
-        assert not watch.armed(key)
+        assert key not in watch.keys
         assert 1 == len(caplog.messages)
         path.mkdir()
         assert watch.add(str(path)) is not None

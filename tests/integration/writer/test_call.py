@@ -12,7 +12,6 @@ import pytest
 
 import relay
 from relay.client.exchange import TAKEN, WITHDRAWN, Exchange
-from relay.client.wakes import Pause
 from relay.client.writer import Writer
 from relay.errors import (
     BadRequest,
@@ -96,8 +95,8 @@ class TestAnswers:
         writer = Writer(session)
         exchange = writer.exchange("any")
         steps = exchange.steps()
-        pause = next(steps)
-        appear(session, pause.name, b'{"ok":true,"text":"early","more":[1]}')
+        next(steps)
+        appear(session, exchange.waiter.name, b'{"ok":true,"text":"early","more":[1]}')
         with pytest.raises(StopIteration) as done:
             steps.send(True)
         assert "early" == done.value.value
@@ -109,8 +108,10 @@ class TestAnswers:
         self, session: Path, appear: Appear, body: bytes
     ) -> None:
         """A damaged response ends the call at once, with an error of its own, and is removed."""
-        steps = Writer(session).exchange("any").steps()
-        appear(session, next(steps).name, body)
+        exchange = Writer(session).exchange("any")
+        steps = exchange.steps()
+        next(steps)
+        appear(session, exchange.waiter.name, body)
         with pytest.raises(BadResponse):
             steps.send(True)
         assert [] == [name for name in os.listdir(session) if name.endswith(".res.json")]
@@ -120,8 +121,10 @@ class TestAnswers:
         """Something else under the response's name neither blocks the caller nor reaches it."""
         secret = session / "secret"
         secret.write_text('{"ok":true,"text":"secret"}')
-        steps = Writer(session).exchange("any").steps()
-        planted = session / next(steps).name
+        exchange = Writer(session).exchange("any")
+        steps = exchange.steps()
+        next(steps)
+        planted = session / exchange.waiter.name
         if kind == "symlink":
             planted.symlink_to(secret)
         elif kind == "directory":
@@ -143,8 +146,10 @@ class TestAnswers:
 
     def test_half_a_surrogate_pair_is_replaced(self, session: Path, appear: Appear) -> None:
         """A text that JavaScript cut inside an emoji arrives, and can be printed."""
-        steps = Writer(session).exchange("any").steps()
-        appear(session, next(steps).name, b'{"ok":true,"text":"a\\ud83d"}')
+        exchange = Writer(session).exchange("any")
+        steps = exchange.steps()
+        next(steps)
+        appear(session, exchange.waiter.name, b'{"ok":true,"text":"a\\ud83d"}')
         with pytest.raises(StopIteration) as done:
             steps.send(True)
         assert "a\N{REPLACEMENT CHARACTER}" == done.value.value
@@ -202,10 +207,10 @@ class TestAsking:
 
     def test_a_request_that_cannot_be_written(self, session: Path) -> None:
         """A name that the file system does not take is an error of the caller's side."""
-        writer = Writer(session)
-        steps = writer.exchange("any").steps()
-        pause = next(steps)
-        (session / pause.name.replace(".res.", ".req.")).mkdir()
+        exchange = Writer(session).exchange("any")
+        steps = exchange.steps()
+        next(steps)
+        (session / exchange.waiter.name.replace(".res.", ".req.")).mkdir()
         with pytest.raises(CannotPublish, match="Is a directory"):
             steps.send(True)
         assert 1 == len(os.listdir(session))
@@ -213,7 +218,8 @@ class TestAsking:
     def test_files_in_a_setgid_directory_are_the_groups(self, session: Path) -> None:
         """Writer and runner may be different users of one group, whatever the umask."""
         session.chmod(0o2770)
-        steps = Writer(session).exchange("any").steps()
+        exchange = Writer(session).exchange("any")
+        steps = exchange.steps()
         next(steps)
         before = os.umask(0o077)
         try:
@@ -225,7 +231,8 @@ class TestAsking:
 
     def test_files_elsewhere_are_the_owners_alone(self, session: Path) -> None:
         """Nobody else reads a request in an ordinary directory."""
-        steps = Writer(session).exchange("any").steps()
+        exchange = Writer(session).exchange("any")
+        steps = exchange.steps()
         next(steps)
         steps.send(True)
         assert [0o600] == [stat.S_IMODE(path.stat().st_mode) for path in session.iterdir()]
@@ -252,22 +259,21 @@ class TestDeadline:
     ) -> None:
         """An answer at the very deadline is returned, and not thrown away."""
         now = [0.0]
-        pauses: list[Pause] = []
+        looked: list[str] = []
 
         def clock() -> float:
-            if pauses and now[0] < 10:
+            if looked and now[0] < 10:
                 # The writer has just looked, and asks whether its time is over.
-                request = pauses[0].name.replace(".res.", ".req.")
-                os.unlink(session / request)
-                appear(session, pauses[0].name, b'{"ok":true,"text":"just in time"}')
+                os.unlink(session / looked[0].replace(".res.", ".req."))
+                appear(session, looked[0], b'{"ok":true,"text":"just in time"}')
                 now[0] = 10.0
             return now[0]
 
-        writer = Writer(session, clock=clock)
-        steps = writer.exchange("any", timeout=1).steps()
-        first = next(steps)
+        exchange = Writer(session, clock=clock).exchange("any", timeout=1)
+        steps = exchange.steps()
+        next(steps)
         steps.send(True)
-        pauses.append(first)
+        looked.append(exchange.waiter.name)
         with pytest.raises(StopIteration) as done:
             steps.send(True)
         assert "just in time" == done.value.value
@@ -299,7 +305,7 @@ class TestPolling:
         """Return how long the call waits each time while nothing happens."""
         steps = exchange.steps()
         next(steps)
-        waited = [steps.send(True).seconds] + [steps.send(False).seconds for _ in range(count - 1)]
+        waited = [steps.send(True)] + [steps.send(False) for _ in range(count - 1)]
         steps.close()
         return waited
 
@@ -356,12 +362,15 @@ class TestNotExecuted:
     def test_it_ends_at_the_deadline(self, session: Path, appear: Appear) -> None:
         """Runners that start and start do not keep a caller beyond its deadline."""
         now = [0.0]
-        steps = Writer(session, clock=lambda: now[0]).exchange("any", timeout=1).steps()
-        pause = next(steps)
+        exchange = Writer(session, clock=lambda: now[0]).exchange("any", timeout=1)
+        steps = exchange.steps()
+        next(steps)
         steps.send(True)
         for path in session.iterdir():
             path.unlink()
-        appear(session, pause.name, b'{"ok":false,"error":"started","code":"not_executed"}')
+        appear(
+            session, exchange.waiter.name, b'{"ok":false,"error":"started","code":"not_executed"}'
+        )
         now[0] = 1.0
         with pytest.raises(NotExecuted, match="started") as caught:
             steps.send(True)

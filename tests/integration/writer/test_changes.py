@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from relay import protocol
-from relay.client.wakes import ThreadWakes, Waiter
+from relay.client.wakes import ThreadWakes
 from relay.client.writer import Writer
 from relay.errors import CallTimeout
 
@@ -56,9 +56,9 @@ class TestDirectoryReplaced:
         steps.send(True)
         session.rename(tmp_path / "old")
         session.mkdir()
-        pause = steps.send(False)
+        steps.send(False)
         assert ([], 1) == (os.listdir(tmp_path / "old"), len(os.listdir(session)))
-        appear(session, pause.name, b'{"ok":true,"text":"found"}')
+        appear(session, exchange.waiter.name, b'{"ok":true,"text":"found"}')
         with pytest.raises(StopIteration) as done:
             steps.send(True)
         assert "found" == done.value.value
@@ -67,16 +67,17 @@ class TestDirectoryReplaced:
         self, session: Path, appear: Appear, tmp_path: Path
     ) -> None:
         """A request that a runner may have is never published again."""
-        steps = Writer(session).exchange("any").steps()
+        exchange = Writer(session).exchange("any")
+        steps = exchange.steps()
         next(steps)
         steps.send(True)
         for path in session.iterdir():
             path.unlink()
         session.rename(tmp_path / "old")
         session.mkdir()
-        pause = steps.send(False)
+        steps.send(False)
         assert [] == os.listdir(session)
-        appear(session, pause.name, b'{"ok":true,"text":"found"}')
+        appear(session, exchange.waiter.name, b'{"ok":true,"text":"found"}')
         with pytest.raises(StopIteration) as done:
             steps.send(True)
         assert "found" == done.value.value
@@ -84,13 +85,14 @@ class TestDirectoryReplaced:
     def test_a_vanished_directory_ends_at_the_deadline(self, session: Path) -> None:
         """A directory that is gone for good ends a call at its deadline, as a timeout."""
         now = [0.0]
-        steps = Writer(session, clock=lambda: now[0]).exchange("any", timeout=1).steps()
+        exchange = Writer(session, clock=lambda: now[0]).exchange("any", timeout=1)
+        steps = exchange.steps()
         next(steps)
         steps.send(True)
         for path in session.iterdir():
             path.unlink()
         session.rmdir()
-        assert 0 < steps.send(False).seconds
+        assert 0 < steps.send(False)
         now[0] = 1.0
         with pytest.raises(CallTimeout):
             steps.send(False)
@@ -99,25 +101,27 @@ class TestDirectoryReplaced:
 class TestRelayJson:
     def test_a_kill_reaches_a_waiting_call(self, session: Path, tell: Callable[..., None]) -> None:
         """A call that waits on its watch leaves it when the flag is killed outside."""
-        writer = Writer(session)
-        steps = writer.exchange("any").steps()
+        exchange = Writer(session).exchange("any")
+        steps = exchange.steps()
         next(steps)
-        assert steps.send(True).watch
-        tell(RELAY_RESPONSE_WATCH_ENABLED=(False, "fleet"))
-        assert not steps.send(True).watch
-        tell(RELAY_RESPONSE_WATCH_ENABLED=(True, "default"))
-        assert steps.send(False).watch
+        steps.send(True)
+        seen = [exchange.waiter.watch]
+        for flag in ((False, "fleet"), (True, "default")):
+            tell(RELAY_RESPONSE_WATCH_ENABLED=flag)
+            steps.send(True)
+            seen.append(exchange.waiter.watch)
         steps.close()
+        assert [True, False, True] == seen
 
     def test_a_change_wakes_a_waiting_call(self, session: Path, tell: Callable[..., None]) -> None:
         """A new relay.json is acted on when it appears, and not at the next poll."""
-        steps = Writer(session).exchange("any").steps()
-        wakes, waiter = ThreadWakes(), Waiter()
+        exchange = Writer(session).exchange("any")
+        steps, waiter, wakes = exchange.steps(), exchange.waiter, ThreadWakes()
         wakes.wait(waiter, next(steps))
-        pause = steps.send(True)._replace(seconds=PATIENCE)
+        steps.send(True)
         tell(RELAY_MODE=("poll", "override"))
-        assert wakes.wait(waiter, pause)
-        pause = steps.send(True)
+        assert wakes.wait(waiter, PATIENCE)
+        steps.send(True)
         wakes.leave(waiter)
         steps.close()
-        assert not pause.watch
+        assert not waiter.watch

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import relay
-from relay.client.wakes import Pause, ThreadWakes, Waiter
+from relay.client.wakes import ThreadWakes, Waiter
 from relay.client.writer import Writer
 from relay.errors import CallTimeout
 from relay.protocol import Request, Response
@@ -86,10 +86,11 @@ class TestThreads:
         woken: list[str] = []
 
         def wait(name: str) -> None:
-            waiter = Waiter()
-            wakes.wait(waiter, Pause(0.0, name, held, watch=True))
+            waiter = Waiter(held, watch=True)
+            waiter.name = name
+            wakes.wait(waiter, 0.0)
             ready.wait()
-            if wakes.wait(waiter, Pause(30.0, name, held, watch=True)):
+            if wakes.wait(waiter, 30.0):
                 woken.append(name)
             wakes.leave(waiter)
 
@@ -111,22 +112,23 @@ class TestThreads:
         results: dict[str, bool] = {}
 
         def wait(name: str, seconds: float) -> None:
-            waiter = Waiter()
-            wakes.wait(waiter, Pause(0.0, name, held, watch=True))
+            waiter = Waiter(held, watch=True)
+            waiter.name = name
+            wakes.wait(waiter, 0.0)
             ready.wait()
-            results[name] = wakes.wait(waiter, Pause(seconds, name, held, watch=True))
+            results[name] = wakes.wait(waiter, seconds)
             wakes.leave(waiter)
 
-        short = threading.Thread(target=wait, args=("short", 0.01))
-        long = threading.Thread(target=wait, args=("long", 30.0))
+        short = threading.Thread(target=wait, args=("short.res.json", 0.01))
+        long = threading.Thread(target=wait, args=("long.res.json", 30.0))
         short.start()
         long.start()
         ready.wait()
         short.join()
         (session / "new").touch()
-        (session / "new").rename(session / "long")
+        (session / "new").rename(session / "long.res.json")
         long.join()
-        assert {"short": False, "long": True} == results
+        assert {"short.res.json": False, "long.res.json": True} == results
 
     def test_one_instance_serves_a_process(
         self, session: Path, tmp_path: Path, serve: Serve, python: Python
@@ -157,17 +159,17 @@ print(instances())
         """A process that calls in ever new directories does not pile up watches."""
         serve(session)
         wakes = ThreadWakes()
-        waiter = Waiter()
         for turn in range(5):
             directory = tmp_path / str(turn)
             directory.mkdir()
             held = Writer(directory)._directory.current()
-            wakes.attend(waiter, Pause(0.0, "x.res.json", held, watch=True))
+            waiter = Waiter(held, watch=True)
+            wakes.wait(waiter, 0.0)
             wakes.leave(waiter)
-            del held
+            del held, waiter
         held = Writer(session)._directory.current()
-        wakes.attend(waiter, Pause(0.0, "x.res.json", held, watch=True))
-        assert 1 == len(wakes._watch._users)
+        wakes.wait(Waiter(held, watch=True), 0.0)
+        assert 1 == len(wakes._watch.keys)
 
 
 class TestEventLoop:
