@@ -181,7 +181,7 @@ def _env_lines(environments: dict[str, dict[str, str | None]]) -> Iterator[str]:
 
 def _quoted(text: str) -> str:
     plain = text.isprintable() and text == text.strip() and not text.startswith('"')
-    return text if plain else json.dumps(text, ensure_ascii=False)
+    return text if plain else json.dumps(text)
 
 
 def _may_be_secret(binding: Binding) -> bool:

@@ -202,7 +202,7 @@ def _is_merge(key: RawNode) -> bool:
     return (
         isinstance(key, RawScalar)
         and key.text == "<<"
-        and (key.tag == MERGE or (key.tag in ("", "!") and not key.quoted))
+        and (key.tag == MERGE or (not key.tag and not key.quoted))
     )
 
 

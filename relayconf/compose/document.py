@@ -97,9 +97,6 @@ def read_documents(data: bytes, path: str, *, newest: bool = True) -> list[RawNo
     if len(data) > MAX_BYTES:
         raise _refuse(f"more than {MAX_BYTES} bytes of YAML", Mark(path, 1, 1), "limit")
     text = _decode(data, path)
-    stray = text.find("\ufeff", 1)
-    if stray >= 0:
-        raise _refuse("control characters are not allowed", _mark_of(text, path, stray))
     try:
         return _Composer(text, path, newest=newest).documents()
     except ReaderError as error:

@@ -66,8 +66,8 @@ class ScalarError(ValueError):
 
 
 def short_tag(tag: str | None) -> str:
-    """``tag:yaml.org,2002:int`` and ``!!int`` are one tag; ``""`` is none."""
-    if not tag:
+    """``tag:yaml.org,2002:int`` and ``!!int`` are one tag; ``""`` and ``!`` are none."""
+    if not tag or tag == "!":
         return ""
     return "!!" + tag[len(_LONG) :] if tag.startswith(_LONG) else tag
 
@@ -89,7 +89,7 @@ def resolve(
     Raises:
         ScalarError: it carries a tag such as ``!!int`` and is not one.
     """
-    if tag == STR or (quoted and tag in ("", "!")):
+    if tag == STR or (quoted and not tag):
         return STR, text
     if tag == BINARY:
         return STR, _binary(text)

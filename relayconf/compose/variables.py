@@ -72,21 +72,19 @@ def read_env_files(
         ComposeError: a file is missing, is a directory, or does not parse.
     """
     records: dict[str, Variable] = {}
-
-    def lookup(name: str) -> str | None:
-        value = above.lookup(name)
-        if value is None and name in records:
-            return records[name].value
-        return value
-
     for path in paths:
         shown = session.display(path)
         if not os.path.exists(path):
             raise ComposeError(f"couldn't find env file: {shown}", kind="missing-file")
         if os.path.isdir(path):
             raise ComposeError(f"{shown} is a directory", kind="missing-file")
-        eager = not session.newest
-        entries = parse_dotenv(session.read(path), path=shown, lookup=lookup, eager=eager)
+        entries = parse_dotenv(
+            session.read(path),
+            path=shown,
+            lookup=above.lookup,
+            earlier={name: record.value for name, record in records.items()},
+            eager=not session.newest,
+        )
         session.took(shown, layer, entries)
         note_entries(entries, shown, session)
         for entry in entries:

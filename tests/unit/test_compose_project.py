@@ -194,6 +194,16 @@ class TestFinding:
         }
         assert {"app": {"A": "dot"}} == read(files).environments()
 
+    def test_env_files_see_each_other(self, read: Read) -> None:
+        """A later env file sees its own lines first, then those of the files before it."""
+        files = {
+            "compose.yaml": APP + "    environment: [A, B, C]\n",
+            "a.env": "X=a\nY=a\n",
+            "b.env": "X=b\nA=$X\nB=$Y\nC=$Z\nZ=later\n",
+        }
+        expected = {"app": {"A": "b", "B": "a", "C": ""}}
+        assert expected == read(files, env_files=["a.env", "b.env"]).environments()
+
     def test_this_process(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without arguments the own environment and working directory count."""
         (tmp_path / "compose.yaml").write_text(APP + "    environment: [RELAYCONF_TEST_A]\n")
@@ -234,6 +244,7 @@ REFUSALS: dict[str, tuple[str, str, str]] = {
     "unknown service": (APP + "    depends_on: [db]\n", "project", 'undefined service "db"'),
     "own dependency": (APP + "    depends_on: [app]\n", "project", "cycle detected: app -> app"),
     "empty image": (APP.replace("img", "${I}"), "project", "neither an image nor a build context"),
+    "implied service": (APP + "    network_mode: service:db\n", "project", 'service "db"'),
     "extends nothing": (APP + "    extends: b\n", "extends", 'service "b" not found'),
     "extends no name": (APP + "    extends: {}\n", "schema", "extends.app.service is required"),
     "extends no file": (
@@ -375,10 +386,9 @@ class TestWhiteSpace:
                 read({"compose.yaml": text})
 
     def test_byte_order_mark(self, read: Read) -> None:
-        """A byte order mark is skipped at the start and refused anywhere else."""
-        assert {"app": {}} == read({"compose.yaml": "\ufeff" + APP}).environments()
-        with pytest.raises(ComposeError, match="control characters are not allowed"):
-            read({"compose.yaml": APP + "\ufeff# c\n"})
+        """A byte order mark is skipped at the start and is a character anywhere else."""
+        text = "\ufeff" + APP + "    environment: {A: x\ufeffy}\n"
+        assert {"app": {"A": "x\ufeffy"}} == read({"compose.yaml": text}).environments()
 
     def test_escaped_apostrophe(self, read: Read) -> None:
         """Double quotes may escape an apostrophe."""

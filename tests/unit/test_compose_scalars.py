@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relayconf.compose.scalars import ScalarError, render, resolve
+from relayconf.compose.scalars import ScalarError, render, resolve, short_tag
 
 WRITTEN = {
     "plain text": ["a", "yes", "No", "on", "y", "22:22", "1:30:00", "_1", "0x", "0b12", "0o8", "-"],
@@ -79,6 +79,10 @@ class TestPlainScalars:
     def test_null(self, text: str) -> None:
         """The words for nothing are null."""
         assert ("!!null", None) == resolve(text)
+
+    def test_lone_exclamation_mark_is_no_tag(self) -> None:
+        """A ``!`` alone says nothing about the type."""
+        assert short_tag("!") == short_tag("") == short_tag(None)
 
     @pytest.mark.parametrize("text", ["0755", "true", "", "2024-01-02"])
     def test_quotes_make_text(self, text: str) -> None:
