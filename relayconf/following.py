@@ -65,12 +65,14 @@ class Following:
         live: whose sources they are.
         users: how many want it.
         appliers: who has to report before a snapshot counts as applied.
+        directories: those whose changes call for a look, as of the last one.
     """
 
     def __init__(self, live: Live[Any], *, events: bool) -> None:
         self.live = live
         self.users = 1
         self.appliers: set[Applier] = set()
+        self.directories: list[str] = []
         self._events: DirectoryEvents | NoEvents = DirectoryEvents() if events else NoEvents()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -81,7 +83,7 @@ class Following:
     def start(self) -> None:
         """Arm, register, then read: whatever is written from now on is seen, or was."""
         self._make_place()
-        self._events.arm(self.live.directories)
+        self._arm()
         self._sign_on()
         self.live.poke()
         self._thread = threading.Thread(target=self._run, name="relayconf-live", daemon=True)
@@ -100,7 +102,7 @@ class Following:
         self._stop.set()
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
-            thread.join(LOOK_EVERY * 5)
+            thread.join(LOOK_EVERY)
         self._leave()
         self._events.close()
 
@@ -156,13 +158,17 @@ class Following:
         return LOOK_EVERY if end is None else min(LOOK_EVERY, end / 1000 + 0.001)
 
     def _do_chores(self) -> None:
-        self._events.arm(self.live.directories)
+        self._arm()
         with self.live.turn():
             if self._instance is None or self._instance.is_lost():
                 self._sign_on()
                 self.live.poke()
             elif self._instance is not None:
                 self._instance.touch()
+
+    def _arm(self) -> None:
+        self.directories = self.live.directories
+        self._events.arm(self.directories)
 
     def _tend(self) -> None:
         """Remove what has ended, and put back what was emptied away."""

@@ -37,7 +37,7 @@ def announcement(runner: str, snapshot: Snapshot[RelaySettings], tools: Registry
     body = {
         "protocol": PROTOCOL,
         "runner": runner,
-        "generation": snapshot.number,
+        "generation": snapshot.generation,
         "settings": settings,
         "tools": [tool.described() for tool in tools.values()],
     }

@@ -49,8 +49,8 @@ _ANY_CHANGE = (
     | inotify.IN_MASK_CREATE
 )
 
-#: Called with the name of what changed, or ``None`` where events or the watch were lost, and the key
-#: of the watch.
+#: Called with the name of what changed, or ``None`` where the watch was lost, and the key of the
+#: watch.
 OnChange = Callable[["bytes | None", int], None]
 
 

@@ -32,16 +32,17 @@ class Limits(NamedTuple):
     drain_timeout: float
 
 
-def limits_of(snapshot: Snapshot[RelaySettings]) -> Limits:
-    """Return the limits that one snapshot of the settings states."""
+def limits_of(snapshot: Snapshot[RelaySettings], *, mode: Mode | None = None) -> Limits:
+    """Return the limits that one snapshot of the settings states; ``mode`` stands for its own."""
     settings = snapshot.settings
+    mode = settings.mode if mode is None else mode
     return Limits(
         poll=settings.poll.total_seconds(),
         poll_max=settings.poll_max.total_seconds(),
         idle_grow_after=settings.idle_grow_after,
         timeout=settings.timeout.total_seconds(),
-        mode=settings.mode,
-        watches=_watches(snapshot),
+        mode=mode,
+        watches=_watches(snapshot, mode),
         max_request=settings.max_request,
         max_response=settings.max_response,
         max_in_flight=settings.max_in_flight,
@@ -51,9 +52,8 @@ def limits_of(snapshot: Snapshot[RelaySettings]) -> Limits:
     )
 
 
-def _watches(snapshot: Snapshot[RelaySettings]) -> bool:
+def _watches(snapshot: Snapshot[RelaySettings], mode: Mode) -> bool:
     """``poll`` watches nowhere, ``watch`` whatever the flag's value; a killed flag beats both."""
-    settings = snapshot.settings
     if snapshot.resolution.settings["RELAY_LOCAL_WATCH_ENABLED"].status == "killed":
         return False
-    return settings.local_watch if settings.mode is Mode.AUTO else settings.mode is Mode.WATCH
+    return snapshot.settings.local_watch if mode is Mode.AUTO else mode is Mode.WATCH

@@ -233,10 +233,15 @@ class Place:
         if directory is None or self._announced == data:
             return
         if not self._shared.locks.newest_of(self.peers):
+            self.unannounced = ""
             return
         try:
             directory.publish(RELAY_JSON, data)
         except OSError as error:
-            log.warning("%s: relay.json cannot be written: %s", escaped(self.path), error.strerror)
+            reason = error.strerror or str(error)
+            if reason != self.unannounced:
+                log.warning("%s: relay.json cannot be written: %s", escaped(self.path), reason)
+            self.unannounced = reason
             return
+        self.unannounced = ""
         self._announced = data

@@ -19,6 +19,7 @@ from relay.engine.hub import Hub
 from relay.engine.limits import limits_of
 from relay.engine.locks import Locks
 from relay.engine.loop import Loop
+from relay.engine.obeying import Obeying
 from relay.engine.session import Session
 from relay.engine.shared import Shared
 from relay.engine.slots import Slots
@@ -31,6 +32,8 @@ from relayconf.classes import text_of
 from relayconf.errors import StateError
 from relayconf.layers import Entry, Layer, Sources
 from relayconf.live import Live, Snapshot, load
+from relayconf.process import read_process
+from relayconf.rereading import Rereader
 from relayconf.resolve import resolve
 from relayconf.settings import contract_of
 from relayconf.state.directory import FIX
@@ -68,7 +71,7 @@ class Runner:
         guard: Guard | None = None,
         state: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._live = _live(settings)
+        self._live = _live(settings, None if state is None else os.path.abspath(state))
         self._path = _path(dir, self._live.current)
         self._tools = _registry(tools, self._live.current)
         self._guard = guard
@@ -76,7 +79,7 @@ class Runner:
         self._shared: Shared | None = None
         self._loop: Loop | None = None
         self._task: asyncio.Task[None] | None = None
-        self._unsubscribe: Callable[[], None] | None = None
+        self._obeying: Obeying | None = None
 
     @property
     def ready(self) -> bool:
@@ -134,12 +137,8 @@ class Runner:
         except BaseException:
             self._sign_off()
             raise
-        running = asyncio.get_running_loop()
-        self._unsubscribe = self._live.subscribe(
-            lambda _old, _new: _soon(running, self._settings_changed)
-        )
-        # A change between the first read of the settings and the subscription is not lost.
-        self._settings_changed()
+        self._obeying = Obeying(self._live, shared, loop, self._tools)
+        self._obeying.begin()
         self._task = asyncio.create_task(loop.run(), name="relay-runner")
         event(f"stage=relay_ready dir={token(self._path)} runner={locks.runner}")
 
@@ -162,8 +161,6 @@ class Runner:
         if loop is None or shared is None or loop.stopping:
             return
         loop.stopping = True
-        if self._unsubscribe is not None:
-            self._unsubscribe()
         shared.hub.wake()
         try:
             if task is not None:
@@ -183,29 +180,12 @@ class Runner:
             return
         loop.stopping = True
         loop.engine.close()
+        if self._obeying is not None:
+            self._obeying.end()
         for session in loop.sessions:
             session.stop()
         shared.hub.close()
         shared.locks.close()
-
-    def _settings_changed(self) -> None:
-        shared, loop = self._shared, self._loop
-        if shared is None or loop is None or loop.stopping:
-            return
-        snapshot = self._live.snapshot
-        limits = limits_of(snapshot)
-        told = announcement(shared.locks.runner, snapshot, self._tools)
-        if (limits, told) != (shared.limits, shared.announcement):
-            shared.limits, shared.announcement = limits, told
-            loop.change()
-
-
-def _soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    try:
-        loop.call_soon_threadsafe(callback)
-    except RuntimeError:
-        # RACE: the loop was closed before it was told; there is nobody to act any more.
-        return
 
 
 def _path(given: str | os.PathLike[str] | None, settings: RelaySettings) -> str:
@@ -240,15 +220,18 @@ def _registry(
     return load_tools(str(settings.tools_file))
 
 
-def _live(given: Live[RelaySettings] | RelaySettings | None) -> Live[RelaySettings]:
-    if given is None:
-        return load(RelaySettings)
+def _live(
+    given: Live[RelaySettings] | RelaySettings | None, state: str | None
+) -> Live[RelaySettings]:
     if isinstance(given, Live):
         return given
-    return _held_still(given)
+    sources = read_process(os.environ).sources if given is None else Sources({})
+    if state is not None:
+        sources = sources._replace(state_dir=state)
+    return load(RelaySettings, sources) if given is None else _held_still(given, sources)
 
 
-def _held_still(settings: RelaySettings) -> Live[RelaySettings]:
+def _held_still(settings: RelaySettings, sources: Sources) -> Live[RelaySettings]:
     """Return settings that somebody has built by hand as if each had been an option."""
     contract = contract_of(RelaySettings)
     entries = tuple(
@@ -256,5 +239,7 @@ def _held_still(settings: RelaySettings) -> Live[RelaySettings]:
         for field, name in RelaySettings.__names__.items()
         if field in settings.model_fields_set
     )
-    resolution = resolve(contract, [Layer("option", entries)])
-    return Live(Snapshot(1, settings, resolution), Sources({}))
+    layers = [Layer("option", entries)]
+    resolution = resolve(contract, layers)
+    rereader = Rereader(contract, sources, fixed=layers)
+    return Live(Snapshot(1, settings, resolution), sources, rereader=rereader)

@@ -259,7 +259,7 @@ class TestPeers:
                 await hand.call("echo")
 
         asyncio.run(go())
-        assert ["locks", "runners"] == sorted(p.name for p in Path(hand.state).rglob("*"))
+        assert ["runners"] == sorted(p.name for p in Path(hand.state, "locks").rglob("*"))
 
 
 @contextmanager
