@@ -22,6 +22,7 @@ COMMANDS = (
     "restore",
     "status",
     "history",
+    "check",
     "compose",
     "generate",
     "run",

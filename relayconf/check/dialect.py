@@ -1,0 +1,126 @@
+"""The same env file read by somebody else: by the application itself, or by ``docker run``.
+
+python-dotenv is the dialect of an application that reads the file (pydantic-settings does); each
+name that it reads differently is a note. ``docker run --env-file`` takes every line as it is, so
+quotes alone make a difference: one note a file, and only for files that containers read.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from relayconf.check.finding import Finding, Place
+from relayconf.check.inspection import EnvFile, Inspection
+from relayconf.check.writing import env_text
+from relayconf.compose.dotenv import EnvEntry, decode
+from relayconf.compose.errors import ComposeError
+from relayconf.compose.rawenv import parse_raw
+from relayconf.secretnames import may_be_secret
+from relayconf.values import excerpt
+
+# So many names stand in one note.
+_NAMED = 5
+
+
+class _Foreign(NamedTuple):
+    """A value as python-dotenv has it, unresolved, and the line of its statement."""
+
+    text: str | None
+    line: int
+
+
+def check(inspection: Inspection) -> Iterator[Finding]:
+    """Compare each env file that is in Compose's own dialect, once for each content."""
+    seen: set[str] = set()
+    containers = {file.path for file in inspection.env_files if not file.feeds_project}
+    for file in inspection.env_files:
+        if file.path in seen or any(entry.form == "raw" for entry in file.entries):
+            continue
+        seen.add(file.path)
+        data = inspection.texts.contents.get(file.path, b"")
+        yield from _by_python_dotenv(file, data)
+        if file.path in containers:
+            yield from _by_docker_run(file, data)
+
+
+def _by_python_dotenv(file: EnvFile, data: bytes) -> Iterator[Finding]:
+    theirs = _python_dotenv(decode(data))
+    ours = {entry.name: entry for entry in file.entries if entry.form != "unfinished"}
+    for name, entry in ours.items():
+        place = Place(file.path, entry.line, entry.column)
+        found = theirs.get(name)
+        if found is None:
+            message = f"python-dotenv does not read {name or 'this line'} at all; Compose does"
+            yield _finding(message, place, name, entry)
+            continue
+        if found.text is None or entry.value is None:
+            continue
+        text = _resolved(found.text, {each.name: each.value for each in entry.references})
+        if text != entry.value:
+            message = f"python-dotenv reads {name} as {_shown(name, text)}, Compose as "
+            yield _finding(message + _shown(name, entry.value), place, name, entry)
+    for name, found in theirs.items():
+        if name not in ours and found.text is not None:
+            message = f"python-dotenv reads a variable {excerpt(name)} here; Compose does not"
+            place = Place(file.path, found.line, 1)
+            yield Finding("dialect-differs", message, place, None, None, "NAME='value'")
+
+
+def _python_dotenv(text: str) -> dict[str, _Foreign]:
+    """What python-dotenv reads, the last of each name."""
+    from dotenv.parser import parse_stream  # noqa: PLC0415 - only where an env file is checked
+
+    # The stream's own newline handling would turn a CR inside a value into LF first.
+    read = parse_stream(io.StringIO(text, newline=""))
+    return {
+        binding.key: _Foreign(binding.value, binding.original.line)
+        for binding in read
+        if binding.key is not None and not binding.error
+    }
+
+
+def _resolved(text: str, known: Mapping[str, str | None]) -> str:
+    """Expand as python-dotenv does, with what Compose saw for each variable."""
+    from dotenv.variables import parse_variables  # noqa: PLC0415 - as above
+
+    return "".join(atom.resolve(known) for atom in parse_variables(text))
+
+
+def _by_docker_run(file: EnvFile, data: bytes) -> Iterator[Finding]:
+    last = {entry.name: entry for entry in file.entries if entry.value is not None}
+    try:
+        read = parse_raw(data, path=file.path, lookup=lambda _: None)
+    except ComposeError as error:
+        line = error.origin.split(":")[-2] if error.origin else ""
+        entry = next((e for e in last.values() if str(e.line) == line), None)
+        if entry is not None:
+            message = f"docker run --env-file refuses the file here: {error}"
+            place = Place(file.path, entry.line, entry.column)
+            yield _finding(message.replace(f"{error.origin}: ", ""), place, entry.name, entry)
+        return
+    theirs = {entry.name: entry.value for entry in read}
+    differing = [e for name, e in last.items() if theirs.get(name) != e.value]
+    if not differing:
+        return
+    names = ", ".join(entry.name for entry in differing[:_NAMED])
+    more = f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""
+    message = (
+        f"docker run --env-file reads {names}{more} differently: "
+        "it keeps quotes, comments and $ as they are"
+    )
+    first = differing[0]
+    yield _finding(message, Place(file.path, first.line, first.column), first.name, first)
+
+
+def _finding(message: str, place: Place, name: str, entry: EnvEntry) -> Finding:
+    fix = f"write the value of {name} in single quotes"
+    if not may_be_secret(name):
+        fix = f"{name}={env_text(entry.value or '')}"
+    return Finding("dialect-differs", message, place, name or None, None, fix)
+
+
+def _shown(name: str, text: str) -> str:
+    """A value in quotes, of a secret only that it is another one."""
+    return "something else" if may_be_secret(name) else f"'{excerpt(text)}'"

@@ -1,0 +1,129 @@
+"""What stands in an env file of the project and reaches no container.
+
+``.env`` and ``--env-file`` feed the compose files and nothing else: a variable in them gets into a
+container only by an entry that hands it on. With a contract that declares it this is an error; of
+any other variable that nothing at all uses it is a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from relayconf.check.finding import Finding, Place, place_of
+from relayconf.check.inspection import Inspection
+from relayconf.check.writing import is_listed
+from relayconf.compose.nodes import Mapping, Scalar, Sequence, text_of
+from relayconf.layers import concerns
+from relayconf.setting import Contract
+from relayconf.values import is_blank
+
+# Settings of Compose, of Docker and of its builder.
+_FOREIGN = ("COMPOSE_", "DOCKER_", "BUILDKIT_", "BUILDX_")
+
+
+def check(inspection: Inspection) -> Iterator[Finding]:
+    """Look at the last assignment of each variable in each env file of the project."""
+    if inspection.project is None or inspection.refusals:
+        return
+    known = _known(inspection)
+    for file in inspection.env_files:
+        if not file.feeds_project or file.path in known.own_files:
+            continue
+        last = {entry.name: entry for entry in file.entries if entry.value is not None}
+        for name, entry in last.items():
+            if name in known.used or not name or is_blank(entry.value or ""):
+                continue
+            place = Place(file.path, entry.line, entry.column)
+            declaring = _declaring(inspection, name)
+            if declaring is not None:
+                yield _not_forwarded(inspection, declaring, name, place)
+            elif not name.startswith(_FOREIGN) and not _concerned(inspection, name):
+                message = f"{name} is set here, and no compose file uses it or hands it on"
+                yield Finding("unused-variable", message, place, name, None, f"# {name}")
+
+
+class _Known(NamedTuple):
+    """The variables that something takes from the project, and the files containers read."""
+
+    used: frozenset[str]
+    own_files: frozenset[str]
+
+
+def _known(inspection: Inspection) -> _Known:
+    used = {reference.name for use in inspection.uses for reference in use.references}
+    for file in inspection.env_files:
+        for entry in file.entries:
+            used.update(reference.name for reference in entry.references)
+            if entry.form == "bare" and not file.feeds_project:
+                used.add(entry.name)
+    model = inspection.model
+    if model is not None:
+        used |= _passed(model) | _sources(model)
+    containers = {file.path for file in inspection.env_files if not file.feeds_project}
+    return _Known(frozenset(used), frozenset(containers))
+
+
+def _passed(model: Mapping) -> set[str]:
+    """The names that some service hands on as they are, of an inactive profile too."""
+    names: set[str] = set()
+    for service in _mappings(model, "services"):
+        node = service.entries.get("environment")
+        if isinstance(node, Mapping):
+            names.update(
+                k for k, v in node.entries.items() if isinstance(v, Scalar) and v.value is None
+            )
+        for item in node.items if isinstance(node, Sequence) else ():
+            text = text_of(item) or ""
+            if isinstance(item, Scalar) and ("=" not in text or item.source is not None):
+                names.add(text.partition("=")[0])
+    return names
+
+
+def _sources(model: Mapping) -> set[str]:
+    """The variables whose value is the content of a secret or a config."""
+    nodes = [*_mappings(model, "secrets"), *_mappings(model, "configs")]
+    return {text_of(node.entries.get("environment")) or "" for node in nodes}
+
+
+def _mappings(model: Mapping, section: str) -> list[Mapping]:
+    node = model.entries.get(section)
+    entries = node.entries.values() if isinstance(node, Mapping) else ()
+    return [entry for entry in entries if isinstance(entry, Mapping)]
+
+
+def _declaring(inspection: Inspection, name: str) -> tuple[str, Contract] | None:
+    """The first service whose contract declares a name, also as a legacy one."""
+    for service, contracts in inspection.contracts.items():
+        for contract in contracts:
+            if name in contract.settings or any(
+                name in setting.legacy for setting in contract.settings.values()
+            ):
+                return service, contract
+    return None
+
+
+def _concerned(inspection: Inspection, name: str) -> bool:
+    """Whether a contract's own check of names speaks about it."""
+    return any(concerns(contract, name) for contract in inspection.declared())
+
+
+def _not_forwarded(
+    inspection: Inspection, declaring: tuple[str, Contract], name: str, place: Place
+) -> Finding:
+    service, contract = declaring
+    own = inspection.project.services.get(service, {}) if inspection.project else {}
+    written = own.get(name)
+    message = f"{name} is set here, and no service hands it on; {service} ({contract.target}) "
+    if written is not None:
+        message += f"has its own value at {written.chain[0].origin}"
+    else:
+        message += "would read it"
+    fix = f"{name}:"
+    for binding in own.values():
+        step = binding.chain[0]
+        if step.layer == "environment":
+            listed = is_listed(inspection.texts, place_of(step.origin), binding.name)
+            fix = f"- {name}" if listed else fix
+            break
+    return Finding("not-forwarded", message, place, name, service, fix)
