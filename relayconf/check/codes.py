@@ -1,4 +1,4 @@
-"""What each code of a finding means, in one line; ``docs/check.md`` says more about each."""
+"""Every code of a finding and what it means, in one line; ``docs/check.md`` says more about each."""
 
 from __future__ import annotations
 
@@ -36,10 +36,4 @@ MEANING = {
     "dialect-differs": "Another reader of the same env file reads another value.",
     "unused-variable": "A variable in an env file is used by no compose file.",
     "several-files": "There are several compose files with default names; one is read.",
-    "source-unreadable": "A source of values cannot be read.",
-    "settings-refused": "The settings are refused.",
-    "overrides-broken": "The overrides cannot be read.",
-    "override-quarantined": "An override cannot be used.",
-    "override-damaged": "An override is damaged.",
-    "state-directory": "The state directory cannot be used.",
 }

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from relayconf.check.codes import MEANING
 from relayconf.check.finding import Finding, Place, place_of
 from relayconf.check.inspection import Inspection
 from relayconf.check.standing import Standing, standing
@@ -19,7 +20,7 @@ from relayconf.compose.environment import Binding
 from relayconf.compose.project import Project
 from relayconf.layers import Entry, Layer
 from relayconf.names import unknown_names
-from relayconf.problems import SEVERITY, Problem
+from relayconf.problems import Problem
 from relayconf.resolve import resolve
 from relayconf.secretnames import may_be_secret
 from relayconf.setting import Contract, Setting
@@ -113,7 +114,7 @@ def _judge(
     layer = Layer(_LAYER, tuple(_entries(judged)))
     # The order of one layer's names is no order of precedence, as it is within a file.
     for problem in resolve(contract, [layer]).problems:
-        if problem.code in SEVERITY and problem.code != "shadowed":
+        if problem.code in MEANING and problem.code != "shadowed":
             yield finding(problem, inspection.texts, contract, judged, service)
 
 

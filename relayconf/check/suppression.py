@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from relayconf.check.codes import MEANING
 from relayconf.check.finding import Finding, Place
 from relayconf.check.texts import Texts
 from relayconf.nearest import nearest
-from relayconf.problems import SEVERITY
 
 _COMMENT = re.compile(
     r"(?:^|\s)(#\s*relayconf:\s*ignore\b(?:\[(?P<codes>[^\]]*)\])?(?P<reason>.*))"
@@ -58,12 +58,12 @@ def suppressions(texts: Texts) -> Iterator[Suppression]:
 def check(texts: Texts) -> Iterator[Finding]:
     """Yield a finding for each suppression that does not count."""
     for one in suppressions(texts):
-        wrong = [code for code in one.codes if code not in SEVERITY]
+        wrong = [code for code in one.codes if code not in MEANING]
         codes = ", ".join(one.codes) or "code"
         if not one.codes:
             message = "it names no code, and suppresses nothing"
         elif wrong:
-            near = nearest(wrong[0], SEVERITY)
+            near = nearest(wrong[0], MEANING)
             hint = f"; did you mean {near}?" if near else ""
             message = f"there is no code {wrong[0]}{hint}"
             codes = near or "code"

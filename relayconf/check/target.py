@@ -12,6 +12,7 @@ from datetime import date
 from typing import NamedTuple
 
 from relayconf.check import dialect, envline, flag, reference, shadow, suppression, unit
+from relayconf.check.codes import MEANING
 from relayconf.check.declared import Judged, finding
 from relayconf.check.examine import settle
 from relayconf.check.finding import Finding, Place, place_of
@@ -20,7 +21,6 @@ from relayconf.check.standing import Standing
 from relayconf.check.texts import Texts
 from relayconf.compose.dotenv import last_values, parse_dotenv
 from relayconf.layers import Entry, Layer, Sources, configured, read_bytes
-from relayconf.problems import SEVERITY
 from relayconf.resolve import resolve
 from relayconf.setting import Contract
 
@@ -53,7 +53,7 @@ def check_target(contract: Contract, sources: Sources, today: date) -> Checked:
     found = [
         _with_column(finding(problem, texts, contract, judged, None), columns)
         for problem in resolve(contract, layers).problems
-        if problem.code in SEVERITY and problem.code != "shadowed"
+        if problem.code in MEANING and problem.code != "shadowed"
     ]
     found.extend(flag.expired(inspection, contract, judged, None, Place(contract.target)))
     found.extend(unit.suspected(inspection, contract, judged, None))
