@@ -96,6 +96,11 @@ class SessionDirectory:
         """Whether it has been removed; nothing can be published in it any more."""
         return os.fstat(self.fd).st_nlink == 0
 
+    def can_be_written(self) -> bool:
+        """Whether names in it can be changed: without that, no request can be taken."""
+        effective = os.access in os.supports_effective_ids
+        return os.access(".", os.W_OK | os.X_OK, dir_fd=self.fd, effective_ids=effective)
+
     def changed_ns(self) -> int:
         """Return when a name in it last changed, by its own mtime."""
         return os.fstat(self.fd).st_mtime_ns

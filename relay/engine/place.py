@@ -68,9 +68,11 @@ class Place:
             WatchError: the mode demands a watch, and there is none to be had.
         """
         try:
-            directory = SessionDirectory(self.path, follow=False)
+            directory = self.directory = SessionDirectory(self.path, follow=False)
         except OSError as error:
             raise DirectoryError(f"{self.path} cannot be opened: {error.strerror}") from None
+        if not directory.can_be_written():
+            raise DirectoryError(f"{self.path} cannot be written: give it to this user, or a group")
         lock = await self._start_lock(directory)
         try:
             self._enter(directory)
