@@ -208,7 +208,7 @@ class TestServing:
         program = serve(programs, folder)
         program.ready()
         writer = Writer(program.session, environ={})
-        for number in range(1500):
+        for number in range(800):
             assert str(number) == writer.call("echo", {"text": str(number)}, call_id="x" * 100)
         assert 0 == program.stop()
 
