@@ -124,6 +124,8 @@ class Following:
             else:
                 instance.acknowledge(live.generation, live.written, **facts)
         except OSError as error:
+            if instance.is_lost():
+                return
             self._complain(f"what is applied cannot be acknowledged: {error.strerror or error}")
 
     def go_on_in_child(self) -> None:

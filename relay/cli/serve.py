@@ -10,8 +10,10 @@ import signal
 import sys
 
 from relay.cli import logs
+from relay.cli.scrape import Scrape
+from relay.engine.metrics import runner_metrics
 from relay.engine.runner import NothingToServe, Runner
-from relay.engine.telemetry import log
+from relay.engine.telemetry import event, log
 from relay.settings import RelaySettings
 from relayconf.live import Live, load
 from relayconf.process import read_process
@@ -105,8 +107,6 @@ def _settings(arguments: argparse.Namespace) -> Live[RelaySettings]:
         raise NothingToServe(f"RELAY_BACKEND is {settings.backend}; this version has only local")
     if settings.root is not None and settings.dir is None:
         raise NothingToServe("RELAY_ROOT is set; this version serves one directory: set RELAY_DIR")
-    if settings.metrics_addr is not None:
-        log.warning("RELAY_METRICS_ADDR is set; this version serves no metrics")
     return live
 
 
@@ -122,7 +122,27 @@ async def _serve(runner: Runner) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    await runner.start()
+    scrape = await _scrape(runner)
+    try:
+        await runner.start()
+        return await _until_told(runner, stop)
+    finally:
+        if scrape is not None:
+            scrape.stop()
+
+
+async def _scrape(runner: Runner) -> Scrape | None:
+    """Serve metrics where RELAY_METRICS_ADDR says, if it does."""
+    where = runner.live.current.metrics_addr
+    if where is None:
+        return None
+    scrape = Scrape(where, lambda: runner_metrics(runner))
+    await scrape.start()
+    event(f"stage=relay_metrics port={scrape.port}")
+    return scrape
+
+
+async def _until_told(runner: Runner, stop: asyncio.Event) -> int:
     ended = asyncio.ensure_future(runner.wait())
     told = asyncio.ensure_future(stop.wait())
     await asyncio.wait([ended, told], return_when=asyncio.FIRST_COMPLETED)

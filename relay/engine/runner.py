@@ -87,6 +87,11 @@ class Runner:
         return self._task is not None and not self._task.done()
 
     @property
+    def live(self) -> Live[RelaySettings]:
+        """The settings that it goes by."""
+        return self._live
+
+    @property
     def counters(self) -> Counters:
         """What it has done since its start."""
         return self._shared.counters if self._shared is not None else Counters()

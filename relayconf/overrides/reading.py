@@ -65,7 +65,10 @@ class Reader:
             text = str(error)
             return self._keep(Problem("state-directory", NAME, text, self.path, raw=text))
         if directory is None:
-            return NOTHING if self._good is None else self._keep(self._problem("is gone"))
+            if self._good is None or self._good is NOTHING:
+                self._good = NOTHING
+                return NOTHING
+            return self._keep(self._problem("is gone"))
         try:
             return self._read(directory)
         finally:
@@ -90,14 +93,18 @@ class Reader:
 
     def _without(self, directory: StateDirectory, reason: Optional[str]) -> Reading:
         """Go on without a document: with the last good one, else with a rebuilt one."""
-        if self._good is not None and self._good.source == "rebuilt":
-            return self._good
-        if self._good is not None:
+        good = self._good
+        if good is not None and good.source == "rebuilt":
+            return good
+        if good is NOTHING and reason is None:
+            # One that another process is just writing for the first time is no lost one.
+            return good
+        if good is not None and good is not NOTHING:
             return self._keep(self._problem(reason or "is gone"))
         document = rebuilt(directory)
         if document is None:
-            problems = () if reason is None else (self._problem(reason),)
-            return NOTHING._replace(problems=problems)
+            self._good = NOTHING
+            return NOTHING if reason is None else self._keep(self._problem(reason))
         problem = self._problem(f"{reason or 'is gone'}; rebuilt from the copy and the audit")
         self._data = None
         self._good = Reading(document, (problem, *self._faults(document)), "rebuilt")
