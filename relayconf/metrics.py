@@ -1,7 +1,7 @@
 """Metrics: what a process goes by, as text that Prometheus scrapes.
 
-Pure: from live settings to text, with the time as an argument. Of settings that are no flags no value
-appears, so that no secret can.
+Pure: from live settings to text, with the time as an argument. Of settings that are no flags no
+value appears, so that no secret can.
 """
 
 from __future__ import annotations
