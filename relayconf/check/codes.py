@@ -1,4 +1,4 @@
-"""Every code of a finding and what it means, in one line; ``docs/check.md`` says more about each."""
+"""Every code of a finding and its meaning, in one line; ``docs/check.md`` says more about each."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from relayconf.check.codes import MEANING
 from relayconf.check.finding import Finding, Place, place_of
 from relayconf.check.inspection import Inspection
 from relayconf.check.standing import Standing, standing
-from relayconf.check.texts import Texts
 from relayconf.check.writing import assignment, left_out
 from relayconf.compose.environment import Binding
 from relayconf.compose.project import Project
@@ -22,7 +21,6 @@ from relayconf.layers import Entry, Layer
 from relayconf.names import unknown_names
 from relayconf.problems import Problem
 from relayconf.resolve import resolve
-from relayconf.secretnames import may_be_secret
 from relayconf.setting import Contract, Setting
 from relayconf.values import Parsed, is_blank, parse, render
 from relayconf.values.spelling import WHITE
@@ -76,12 +74,12 @@ def names_in_env_files(inspection: Inspection) -> Iterator[Finding]:
             }
             layer = Layer(_LAYER, tuple(_entries(judged)))
             for problem in unknown_names(contract, [layer]):
-                yield finding(problem, inspection.texts, contract, judged, None)
+                yield finding(problem, inspection, contract, judged, None)
 
 
 def finding(
     problem: Problem,
-    texts: Texts,
+    inspection: Inspection,
     contract: Contract,
     judged: dict[str, Judged],
     service: str | None,
@@ -90,7 +88,7 @@ def finding(
 
     Args:
         problem: what was found; its origin is the place of its text.
-        texts: the files.
+        inspection: knows the files, and what is not shown.
         contract: what was resolved.
         judged: the texts by name.
         service: whose container it is.
@@ -104,7 +102,7 @@ def finding(
     here = [one for one in found if one.at.place[:2] == place[:2]] or found
     if here and here[0].at.layer == "shell":
         message += f" (out of the shell, handed on at {place})"
-    fix = _fix(problem, texts, contract, here[0] if here else None, place)
+    fix = _fix(problem, inspection, contract, here[0] if here else None, place)
     return Finding(problem.code, message, place, problem.name, service, fix)
 
 
@@ -115,7 +113,7 @@ def _judge(
     # The order of one layer's names is no order of precedence, as it is within a file.
     for problem in resolve(contract, [layer]).problems:
         if problem.code in MEANING and problem.code != "shadowed":
-            yield finding(problem, inspection.texts, contract, judged, service)
+            yield finding(problem, inspection, contract, judged, service)
 
 
 def _blanks(
@@ -125,7 +123,7 @@ def _blanks(
         one = judged.get(name)
         if one is None or not is_blank(one.text) or setting.secret or setting.allow_blank:
             continue
-        message = f"{name} is set, and blank, which counts as unset; {_in_force(setting)}"
+        message = f"it is set, and blank, which counts as unset; {_in_force(setting)}"
         fix = left_out(inspection.texts, one.at.place, one.at.name)
         yield Finding("blank-value", message, one.at.place, setting.name, service, fix)
 
@@ -150,21 +148,19 @@ def _at(path: str, entry: object) -> Place:
 
 
 def _fix(
-    problem: Problem, texts: Texts, contract: Contract, one: Judged | None, place: Place
+    problem: Problem, inspection: Inspection, contract: Contract, one: Judged | None, place: Place
 ) -> str:
     """The line that mends a problem, in the style of the place."""
-    setting = contract.settings.get(problem.name)
-    near = contract.settings.get(problem.suggestion or "")
+    setting, texts = contract.settings.get(problem.name), inspection.texts
     if problem.code in ("near-miss", "legacy-name") and problem.suggestion:
-        hidden = one is None or (near or setting or _SECRET).secret or may_be_secret(problem.name)
-        name = problem.suggestion
-        if hidden or one is None:
+        name, hiding = problem.suggestion, inspection.hiding
+        if one is None or hiding.name(name) or hiding.value(problem.name, one.text):
             return f"{name}="
         return assignment(texts, place, name, one.text, written=one.at.name)
     name = one.at.name if one is not None else problem.name
     if setting is None or problem.code in ("unknown-name", "duplicate-name"):
         return left_out(texts, place, name)
-    if setting.secret:
+    if setting.secret or inspection.hiding.value(name, one.text if one else None):
         return f"{setting.name}_FILE=/run/secrets/{setting.name}"
     if problem.code == "whitespace" and one is not None:
         return assignment(texts, place, name, one.text.strip(WHITE))
@@ -193,5 +189,4 @@ def _mended(setting: Setting, text: str, message: str) -> str | None:
     return None
 
 
-_SECRET = Setting("", "secret")
 _HINT = re.compile(r"; (?:write|did you mean) ([^\s?]+)\??\Z")

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from relayconf.check.finding import Finding, Place
+from relayconf.check.hiding import Hiding
 from relayconf.check.inspection import EnvFile, Inspection
 from relayconf.check.writing import env_text
 from relayconf.compose.dotenv import EnvEntry, decode
 from relayconf.compose.errors import ComposeError
 from relayconf.compose.rawenv import parse_raw
-from relayconf.secretnames import may_be_secret
 from relayconf.values import excerpt
 
 # So many names stand in one note.
@@ -40,30 +40,35 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             continue
         seen.add(file.path)
         data = inspection.texts.contents.get(file.path, b"")
-        yield from _by_python_dotenv(file, data)
+        yield from _by_python_dotenv(file, data, inspection.hiding)
         if file.path in containers:
-            yield from _by_docker_run(file, data)
+            yield from _by_docker_run(file, data, inspection.hiding)
 
 
-def _by_python_dotenv(file: EnvFile, data: bytes) -> Iterator[Finding]:
+def _by_python_dotenv(file: EnvFile, data: bytes, hiding: Hiding) -> Iterator[Finding]:
     theirs = _python_dotenv(decode(data))
     ours = {entry.name: entry for entry in file.entries if entry.form != "unfinished"}
     for name, entry in ours.items():
         place = Place(file.path, entry.line, entry.column)
         found = theirs.get(name)
         if found is None:
-            message = f"python-dotenv does not read {name or 'this line'} at all; Compose does"
-            yield _finding(message, place, name, entry)
+            message = "python-dotenv does not read this line at all; Compose does"
+            yield _finding(message, place, entry, hiding)
             continue
         if found.text is None or entry.value is None:
             continue
-        text = _resolved(found.text, {each.name: each.value for each in entry.references})
+        known = {each.name: each.value for each in entry.references if each.value is not None}
+        text = _resolved(found.text, known)
         if text != entry.value:
-            message = f"python-dotenv reads {name} as {_shown(name, text)}, Compose as "
-            yield _finding(message + _shown(name, entry.value), place, name, entry)
+            message = "python-dotenv reads another value than Compose"
+            if not hiding.value(name, text, entry.value):
+                ours_, theirs_ = excerpt(entry.value), excerpt(text)
+                message = f"python-dotenv reads '{theirs_}', and Compose '{ours_}'"
+            yield _finding(message, place, entry, hiding)
+    lines = {entry.line for entry in ours.values()}
     for name, found in theirs.items():
-        if name not in ours and found.text is not None:
-            message = f"python-dotenv reads a variable {excerpt(name)} here; Compose does not"
+        if name not in ours and found.text is not None and found.line not in lines:
+            message = "python-dotenv reads a variable here that Compose does not"
             place = Place(file.path, found.line, 1)
             yield Finding("dialect-differs", message, place, None, None, "NAME='value'")
 
@@ -81,14 +86,14 @@ def _python_dotenv(text: str) -> dict[str, _Foreign]:
     }
 
 
-def _resolved(text: str, known: Mapping[str, str | None]) -> str:
+def _resolved(text: str, known: Mapping[str, str]) -> str:
     """Expand as python-dotenv does, with what Compose saw for each variable."""
     from dotenv.variables import parse_variables  # noqa: PLC0415 - as above
 
     return "".join(atom.resolve(known) for atom in parse_variables(text))
 
 
-def _by_docker_run(file: EnvFile, data: bytes) -> Iterator[Finding]:
+def _by_docker_run(file: EnvFile, data: bytes, hiding: Hiding) -> Iterator[Finding]:
     last = {entry.name: entry for entry in file.entries if entry.value is not None}
     try:
         read = parse_raw(data, path=file.path, lookup=lambda _: None)
@@ -98,7 +103,7 @@ def _by_docker_run(file: EnvFile, data: bytes) -> Iterator[Finding]:
         if entry is not None:
             message = f"docker run --env-file refuses the file here: {error}"
             place = Place(file.path, entry.line, entry.column)
-            yield _finding(message.replace(f"{error.origin}: ", ""), place, entry.name, entry)
+            yield _finding(message.replace(f"{error.origin}: ", ""), place, entry, hiding)
         return
     theirs = {entry.name: entry.value for entry in read}
     differing = [e for name, e in last.items() if theirs.get(name) != e.value]
@@ -111,16 +116,12 @@ def _by_docker_run(file: EnvFile, data: bytes) -> Iterator[Finding]:
         "it keeps quotes, comments and $ as they are"
     )
     first = differing[0]
-    yield _finding(message, Place(file.path, first.line, first.column), first.name, first)
+    yield _finding(message, Place(file.path, first.line, first.column), first, hiding)
 
 
-def _finding(message: str, place: Place, name: str, entry: EnvEntry) -> Finding:
+def _finding(message: str, place: Place, entry: EnvEntry, hiding: Hiding) -> Finding:
+    name, value = entry.name, entry.value or ""
     fix = f"write the value of {name} in single quotes"
-    if not may_be_secret(name):
-        fix = f"{name}={env_text(entry.value or '')}"
+    if not hiding.value(name, value):
+        fix = f"{name}={env_text(value)}"
     return Finding("dialect-differs", message, place, name or None, None, fix)
-
-
-def _shown(name: str, text: str) -> str:
-    """A value in quotes, of a secret only that it is another one."""
-    return "something else" if may_be_secret(name) else f"'{excerpt(text)}'"

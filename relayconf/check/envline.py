@@ -24,7 +24,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             if entry.form == "unfinished":
                 yield _unfinished(file, entry)
             elif _is_comment(entry):
-                message = f"the value of {entry.name} is or ends with a comment: it is not cut off"
+                message = "the value is or ends with a comment, which is not cut off here"
                 place = Place(file.path, entry.line, entry.column)
                 fix = f"{entry.name}="
                 yield Finding("comment-value", message, place, entry.name, None, fix)

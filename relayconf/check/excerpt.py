@@ -8,14 +8,13 @@ longer value is never shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from relayconf.check.finding import Finding
+from relayconf.check.hiding import HASH, Hiding
 from relayconf.check.texts import Texts
 from relayconf.compose.errors import printable
-from relayconf.names import fileable
-from relayconf.secretnames import SECRET
-from relayconf.setting import MASK, Contract
+from relayconf.setting import MASK
 
 _LONGEST = 160
 
@@ -34,17 +33,14 @@ class Excerpts:
 
     Args:
         texts: the files.
-        contracts: whose secrets are masked, whatever they are called.
+        hiding: whose values are masked.
         starts: the lines of each env file on which an assignment starts, where it was parsed.
     """
 
-    def __init__(
-        self, texts: Texts, contracts: Iterable[Contract], starts: Mapping[str, set[int]]
-    ) -> None:
+    def __init__(self, texts: Texts, hiding: Hiding, starts: Mapping[str, set[int]]) -> None:
         self.texts = texts
         self.starts = starts
-        settings = [s for contract in contracts for s in contract.settings.values() if fileable(s)]
-        self.secrets = {name for s in settings if s.secret for name in (s.name, *s.legacy)}
+        self.hiding = hiding
 
     def of(self, finding: Finding) -> tuple[str, int] | None:
         """The line to show and the index of the character to point at, or None for none."""
@@ -68,8 +64,7 @@ class Excerpts:
     def masked(self, line: str) -> str:
         """A line without what may be a secret: all that follows the first name of one."""
         for match in _ASSIGNED.finditer(line):
-            name = match[1]
-            if name in self.secrets or SECRET.search(name):
+            if self.hiding.value(match[1], line[match.end(1) :] if HASH.search(line) else None):
                 separator = _SEPARATOR.search(line, match.end(1))
                 end = len(line) if separator is None else separator.end()
                 space = " " if line[end : end + 1] == " " else ""

@@ -39,7 +39,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             if declaring is not None:
                 yield _not_forwarded(inspection, declaring, name, place)
             elif not name.startswith(_FOREIGN) and not _concerned(inspection, name):
-                message = f"{name} is set here, and no compose file uses it or hands it on"
+                message = "it is set here, and no compose file uses it or hands it on"
                 yield Finding("unused-variable", message, place, name, None, f"# {name}")
 
 
@@ -114,7 +114,7 @@ def _not_forwarded(
     service, contract = declaring
     own = inspection.project.services.get(service, {}) if inspection.project else {}
     written = own.get(name)
-    message = f"{name} is set here, and no service hands it on; {service} ({contract.target}) "
+    message = f"it is set here, and no service hands it on; {service} ({contract.target}) "
     if written is not None:
         message += f"has its own value at {written.chain[0].origin}"
     else:

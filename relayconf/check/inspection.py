@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
+from relayconf.check.hiding import Hiding
 from relayconf.check.texts import Texts
 from relayconf.check.uses import Use, uses_of
 from relayconf.compose.dotenv import EnvEntry
@@ -53,6 +54,7 @@ class Inspection(NamedTuple):
         environ: the environment of the command.
         today: the day by which flags expire.
         uses: every ``$`` expression of the merged document.
+        hiding: which values are not to be shown.
     """
 
     project: Project | None
@@ -63,6 +65,7 @@ class Inspection(NamedTuple):
     environ: Mapping[str, str]
     today: date
     uses: tuple[Use, ...]
+    hiding: Hiding
 
     @property
     def model(self) -> Node | None:
@@ -98,6 +101,7 @@ class Gathered(NamedTuple):
             environ,
             today,
             () if self.project is None else tuple(uses_of(self.project.model)),
+            Hiding(contract for each in contracts.values() for contract in each),
         )
 
 

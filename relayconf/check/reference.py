@@ -11,16 +11,14 @@ import re
 from collections.abc import Iterator, Mapping
 
 from relayconf.check.finding import Finding, Place
+from relayconf.check.hiding import HASH
 from relayconf.check.inspection import EnvFile, Inspection
 from relayconf.check.uses import Use
 from relayconf.check.writing import env_text, is_listed, passed_on
 from relayconf.compose.dotenv import EnvEntry
 from relayconf.compose.interpolate import Reference
 from relayconf.compose.project import Project
-from relayconf.secretnames import may_be_secret
 
-# How the hashes begin that people keep in env files: bcrypt, htpasswd, crypt, argon2 and the like.
-_HASH = re.compile(r"\$(?:2[abxy]?|apr1|[1-9]|y|gy|argon2\w*|scrypt|pbkdf2[\w-]*|sha\d+)\$")
 _JOINED = re.compile(r"[A-Za-z0-9!@#%^&*?~|$]\Z")
 _SHOUTED = re.compile(r"[A-Z][A-Z0-9_]+\Z")
 
@@ -71,7 +69,7 @@ def _of_compose(inspection: Inspection, use: Use, files: Mapping[str, str]) -> I
         place = texts.find(start, re.compile(rf"\$\{{?{re.escape(name)}"), rows)
         if name in files and "+" not in reference.operator:
             message = (
-                f"{name} is set in {files[name]}, an env_file, which only the container sees; "
+                f"it is set in {files[name]}, an env_file, which only the container sees; "
                 f"here it is {'its default' if reference.operator else 'blank'}"
             )
             fix = f"docker compose --env-file {files[name]} up"
@@ -80,13 +78,14 @@ def _of_compose(inspection: Inspection, use: Use, files: Mapping[str, str]) -> I
             continue
         elif use.variable == name and use.scalar.value in ("", f"{name}="):
             message = (
-                f"{name} is set nowhere, so the container gets a blank; "
+                "it is set nowhere, so the container gets a blank; "
                 "an entry without a value would leave it unset"
             )
             fix = passed_on(texts, start, name)
             yield Finding("self-reference", message, place, name, use.service, fix)
-        elif _is_eaten(use.scalar.raw, reference, use.variable):
-            yield _eaten_in_compose(inspection, use, start, place, name)
+        elif _is_eaten(inspection, use.scalar.raw, reference, use.variable):
+            fix = _mended(inspection, use, start)
+            yield _eaten(inspection, use.scalar.raw, (use.variable, name), place, use.service, fix)
             return
         else:
             yield _unset(name, place, use.service)
@@ -100,47 +99,55 @@ def _of_env_file(inspection: Inspection, file: EnvFile, entry: EnvEntry) -> Iter
         rows = entry.raw.count("\n") + 1
         pattern = re.compile(rf"\$\{{?{re.escape(reference.name)}")
         place = inspection.texts.find(start, pattern, rows)
-        if _is_eaten(entry.raw, reference, entry.name):
-            hidden = may_be_secret(entry.name) or entry.form != "plain"
-            fix = f"write $$ for each $ in the value of {entry.name}"
-            if not hidden:
+        if _is_eaten(inspection, entry.raw, reference, entry.name):
+            fix = f"write the value of {entry.name} in single quotes"
+            if entry.form == "plain" and not inspection.hiding.value(entry.name, entry.raw):
                 fix = f"{entry.name}={env_text(entry.raw.strip())}"
-            yield _eaten(entry.name, reference.name, place, None, fix)
+            yield _eaten(inspection, entry.raw, (entry.name, reference.name), place, None, fix)
             return
         yield _unset(reference.name, place, None)
 
 
-def _is_eaten(raw: str, reference: Reference, variable: str | None) -> bool:
+def _is_eaten(inspection: Inspection, raw: str, reference: Reference, variable: str | None) -> bool:
     """Whether a ``$NAME`` that is not set was probably never meant as a variable."""
-    at = raw.find(f"${reference.name}")
+    word = f"${reference.name}"
+    at = raw.find(word)
     if at < 0:
         return False
-    if _HASH.search(raw):
+    shouted = _SHOUTED.match(reference.name) is not None
+    if HASH.search(raw):
         return True
-    if _SHOUTED.match(reference.name):
-        return False
-    return _JOINED.search(raw[:at]) is not None or may_be_secret(variable or "")
+    if variable is not None and inspection.hiding.name(variable):
+        return not (shouted and raw.strip("'\" ").removeprefix(f"{variable}=") == word)
+    return not shouted and _JOINED.search(raw[:at]) is not None
 
 
-def _eaten_in_compose(
-    inspection: Inspection, use: Use, start: Place, place: Place, name: str
+def _mended(inspection: Inspection, use: Use, start: Place) -> str:
+    """The entry with each ``$`` doubled; how to do so where it is not to be shown."""
+    variable, raw = use.variable, use.scalar.raw
+    if variable is None or "\n" in raw or inspection.hiding.value(variable, raw):
+        return f"write $$ for each $ in {variable or 'this line'}"
+    doubled = raw.replace("$", "$$")
+    listed = is_listed(inspection.texts, start, variable)
+    return f"- {doubled}" if listed else f"{variable}: {doubled}"
+
+
+def _eaten(
+    inspection: Inspection,
+    raw: str,
+    names: tuple[str | None, str],
+    place: Place,
+    service: str | None,
+    fix: str,
 ) -> Finding:
-    variable = use.variable
-    raw = use.scalar.raw
-    fix = f"write $$ for each $ in the value of {variable or 'this line'}"
-    plain = variable is not None and not may_be_secret(variable) and "\n" not in raw
-    if plain and variable is not None and not _HASH.search(raw):
-        doubled = raw.replace("$", "$$")
-        fix = f"- {doubled}" if is_listed(inspection.texts, start, variable) else doubled
-        fix = fix if fix.startswith("- ") else f"{variable}: {doubled}"
-    return _eaten(variable, name, place, use.service, fix)
-
-
-def _eaten(variable: str | None, name: str, place: Place, service: str | None, fix: str) -> Finding:
-    message = f"${name} is taken for a variable, is not set, and leaves nothing of it in the value"
-    return Finding("dollar-eaten", message, place, variable or name, service, fix)
+    variable, name = names
+    hidden = inspection.hiding.value(variable or "", raw)
+    what = "what follows a $" if hidden else f"${name}"
+    message = f"{what} is taken for a variable, is not set, and leaves nothing of it in the value"
+    about = variable or (None if hidden else name)
+    return Finding("dollar-eaten", message, place, about, service, fix)
 
 
 def _unset(name: str, place: Place, service: str | None) -> Finding:
-    message = f"{name} is set nowhere and becomes a blank; give it a value, or ${{{name}:-}}"
+    message = f"it is set nowhere and becomes a blank; give it a value, or write ${{{name}:-}}"
     return Finding("unset-variable", message, place, name, service, f"{name}=")

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 
 from relayconf.check.finding import Finding, place_of
 from relayconf.check.inspection import Inspection
-from relayconf.check.texts import Texts
 from relayconf.check.writing import assignment, is_listed
 from relayconf.compose.environment import Binding, Step
 from relayconf.compose.scalars import ScalarError, Timestamp, render, resolve
-from relayconf.secretnames import may_be_secret
 
 _QUOTES = ("'", '"')
 
@@ -26,12 +24,12 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         for binding in bindings.values():
             step = binding.chain[0]
             if step.layer == "environment" and step.source is None:
-                yield from _typed(inspection.texts, service, binding, step)
-                yield from _quoted(inspection.texts, service, binding, step)
+                yield from _typed(inspection, service, binding, step)
+                yield from _quoted(inspection, service, binding, step)
     yield from _raw_quotes(inspection)
 
 
-def _typed(texts: Texts, service: str, binding: Binding, step: Step) -> Iterator[Finding]:
+def _typed(inspection: Inspection, service: str, binding: Binding, step: Step) -> Iterator[Finding]:
     raw, became = step.raw, step.value
     if became is None or raw == became or step.references or raw[:1] not in "+-.0123456789":
         return
@@ -43,11 +41,11 @@ def _typed(texts: Texts, service: str, binding: Binding, step: Step) -> Iterator
     if isinstance(typed, (str, bool)) or typed is None or render(typed) != became:
         return
     place = place_of(step.origin)
-    if is_listed(texts, place, binding.name):
+    if is_listed(inspection.texts, place, binding.name):
         return
     kind = "a date" if isinstance(typed, Timestamp) else "a number"
     message = f"unquoted, {raw} is {kind} to YAML, and the container gets {became}"
-    if may_be_secret(binding.name):
+    if inspection.hiding.name(binding.name):
         message = f"unquoted, the value is {kind} to YAML, and the container gets another text"
         fix = f'put the value of {binding.name} in quotes: "..."'
     else:
@@ -55,12 +53,14 @@ def _typed(texts: Texts, service: str, binding: Binding, step: Step) -> Iterator
     yield Finding("yaml-scalar", message, place, binding.name, service, fix)
 
 
-def _quoted(texts: Texts, service: str, binding: Binding, step: Step) -> Iterator[Finding]:
+def _quoted(
+    inspection: Inspection, service: str, binding: Binding, step: Step
+) -> Iterator[Finding]:
     value, place = step.value or "", place_of(step.origin)
-    if not _in_quotes(value) or not is_listed(texts, place, binding.name):
+    if not _in_quotes(value) or not is_listed(inspection.texts, place, binding.name):
         return
-    message = f"the quotes around the value of {binding.name} are part of it in a list item"
-    fix = _without_quotes(texts, step, binding.name, value)
+    message = "the quotes around the value are part of it in a list item"
+    fix = _without_quotes(inspection, step, binding.name, value)
     yield Finding("quoted-value", message, place, binding.name, service, fix)
 
 
@@ -68,11 +68,9 @@ def _raw_quotes(inspection: Inspection) -> Iterator[Finding]:
     for file in inspection.env_files:
         for entry in file.entries:
             if entry.form == "raw" and _in_quotes(entry.raw):
-                message = (
-                    f"the quotes around the value of {entry.name} are part of it in a raw file"
-                )
+                message = "the quotes around the value are part of it in a raw file"
                 fix = f"{entry.name}={entry.raw[1:-1]}"
-                if may_be_secret(entry.name):
+                if inspection.hiding.value(entry.name, entry.raw):
                     fix = f"write the value of {entry.name} without quotes"
                 place = place_of(f"{file.path}:{entry.line}:{entry.column}")
                 yield Finding("quoted-value", message, place, entry.name, None, fix)
@@ -82,7 +80,7 @@ def _in_quotes(text: str) -> bool:
     return len(text) > 1 and text[0] == text[-1] and text[0] in _QUOTES
 
 
-def _without_quotes(texts: Texts, step: Step, name: str, value: str) -> str:
-    if may_be_secret(name) or step.references:
+def _without_quotes(inspection: Inspection, step: Step, name: str, value: str) -> str:
+    if inspection.hiding.value(name, value) or step.references:
         return f"write the value of {name} without quotes"
-    return assignment(texts, place_of(step.origin), name, value[1:-1])
+    return assignment(inspection.texts, place_of(step.origin), name, value[1:-1])

@@ -52,7 +52,7 @@ def _repeated(file: EnvFile) -> Iterator[Finding]:
         if any(reference.name == entry.name for reference in winner.references):
             continue
         same = " to the same value" if winner.value == entry.value else ""
-        message = f"{entry.name} is set again{same} in line {winner.line}, which wins over this one"
+        message = f"it is set again{same} in line {winner.line}, which wins over this one"
         place = Place(file.path, entry.line, entry.column)
         yield Finding("shadowed", message, place, entry.name, None, f"# {entry.name}")
 
@@ -70,12 +70,12 @@ def _losers(texts: Texts, service: str, binding: Binding) -> Iterator[Finding]:
         )
         yield Finding("null-shadows-env-file", message, place_of(at), name, service, f"# {name}")
     elif files and files[0].value != winner.value:
-        message = f"{name} is set here for {service}, and {at} wins over it"
+        message = f"it is set here for {service}, and {at} wins over it"
         place = place_of(files[0].origin)
         yield Finding("shadowed", message, place, name, service, f"# {name}")
     for step in losers:
         if step.layer == "environment" and _in_one_list(texts, name, winner, step):
-            message = f"{name} is set again at {at}, which wins over this one"
+            message = f"it is set again at {at}, which wins over this one"
             yield Finding("shadowed", message, place_of(step.origin), name, service, f"# {name}")
 
 
@@ -99,6 +99,8 @@ def _in_one_list(texts: Texts, name: str, winner: Step, loser: Step) -> bool:
 def _shell(inspection: Inspection, service: str, binding: Binding) -> Iterator[Finding]:
     step, name = binding.chain[0], binding.name
     if step.layer != "env_file" or step.source is not None:
+        return
+    if any(reference.name == name for reference in step.references):
         return
     text = inspection.environ.get(name)
     if text is None or text == step.value or name in _SHELLS or name in _SHELLS_TOO:

@@ -16,6 +16,7 @@ from relayconf.check.codes import MEANING
 from relayconf.check.declared import Judged, finding
 from relayconf.check.examine import settle
 from relayconf.check.finding import Finding, Place, place_of
+from relayconf.check.hiding import Hiding
 from relayconf.check.inspection import EnvFile, Inspection
 from relayconf.check.standing import Standing
 from relayconf.check.texts import Texts
@@ -47,11 +48,13 @@ def check_target(contract: Contract, sources: Sources, today: date) -> Checked:
                 contents[path] = read_bytes(path)
     texts = Texts(contents, (file.path for file in files))
     contracts = {"": (contract,)}
-    inspection = Inspection(None, texts, files, (), contracts, sources.environ, today, ())
+    inspection = Inspection(
+        None, texts, files, (), contracts, sources.environ, today, (), Hiding([contract])
+    )
     columns = {(f.path, e.line, e.name): e.column for f in files for e in f.entries}
     judged = _judged(layers, columns)
     found = [
-        _with_column(finding(problem, texts, contract, judged, None), columns)
+        _with_column(finding(problem, inspection, contract, judged, None), columns)
         for problem in resolve(contract, layers).problems
         if problem.code in MEANING and problem.code != "shadowed"
     ]

@@ -218,7 +218,7 @@ def _print_text(
         starts.setdefault(file.path, set()).update(entry.line for entry in file.entries)
     aside = [f"{len(suppressed)} suppressed"] if suppressed else []
     aside += [f"{known} in the baseline"] if known else []
-    excerpts = Excerpts(inspection.texts, inspection.declared(), starts)
+    excerpts = Excerpts(inspection.texts, inspection.hiding, starts)
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     common.print_text("\n".join(text.lines(findings, excerpts, aside=aside, colour=colour)))
 
