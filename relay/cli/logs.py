@@ -14,7 +14,7 @@ import stat
 import time
 from datetime import UTC, datetime
 
-from relay.engine.telemetry import send_events_to
+from relay.engine.telemetry import escaped, send_events_to
 from relay.settings import LogFormat, RelaySettings
 
 #: A pipe takes this much at once, or says that it cannot (PIPE_BUF on Linux).
@@ -71,7 +71,8 @@ class LineHandler(logging.Handler):
 
 
 def _text_of(handler: logging.Handler, record: logging.LogRecord) -> str:
-    text = handler.format(record).replace("\n", "\n    ")
+    lines = handler.format(record).split("\n")
+    text = "\n    ".join(escaped(line, limit=_LONGEST) for line in lines)
     return text if record.levelno <= logging.INFO else f"{record.levelname.lower()}: {text}"
 
 

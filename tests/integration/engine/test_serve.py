@@ -226,7 +226,7 @@ class TestServing:
     def test_a_tool_that_logs_or_prints(self, programs: list[Program], folder: Path) -> None:
         """What a failing tool raises is in the runner's log, indented, and nowhere else."""
         (folder / "serve_tools.py").write_text(
-            MODULE + "def broken():\n    raise ValueError('secret\\nstage=relay_ready')\n"
+            MODULE + "def broken():\n    raise ValueError('secret\\x1b[2J\\nstage=relay_ready')\n"
         )
         with (folder / "tools.toml").open("a") as file:
             file.write('[tools.broken]\npython = "serve_tools:broken"\n')
@@ -243,6 +243,7 @@ class TestServing:
         assert "secret" not in (program.session / "x.res.json").read_text()
         assert 1 == sum(line.startswith("stage=relay_ready") for line in program.lines)
         assert any("ValueError: secret" in line for line in program.lines)
+        assert all(line.isprintable() for line in program.lines)
 
 
 class TestRefusingToStart:
