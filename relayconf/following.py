@@ -119,9 +119,9 @@ class Following:
         }
         late = any(applier.applied < snapshot.number for applier in tuple(self.appliers))
         try:
-            if late or live.subscribers.deaf:
+            if live.subscribers.deaf:
                 instance.say(**facts)
-            else:
+            elif not late:
                 instance.acknowledge(live.generation, live.written, **facts)
         except OSError as error:
             if instance.is_lost():

@@ -128,9 +128,7 @@ class Rereader:
         named = pointers(self._contract)
         for layer in self._configured:
             yield from (entry.text for entry in layer.entries if entry.name in named)
-        for name, path in sources.environ.items():
-            if name in named:
-                yield path
+        yield from (sources.environ[name] for name in named if name in sources.environ)
 
     def _sign(self) -> object:
         """Return something that is another once a file has changed, or may have."""
