@@ -16,6 +16,7 @@ from relayconf.contract import installed_path, load, load_installed
 from relayconf.errors import ContractError, RelayconfError, TargetError
 from relayconf.nearest import nearest
 from relayconf.setting import Contract
+from relayconf.values import excerpt
 
 if TYPE_CHECKING:
     from relayconf.settings import Settings
@@ -54,7 +55,7 @@ def find_class(target: str) -> Type[Settings]:
         if target not in installed:
             near = nearest(target, list(installed))
             hint = f"did you mean {near}?" if near else f"known are: {', '.join(installed)}"
-            raise TargetError(f"no target {target!r} is installed; {hint}")
+            raise TargetError(f"no target {excerpt(target, 200)!r} is installed; {hint}")
         spec = installed[target]
     module, _, name = spec.partition(":")
     if not module or not name:

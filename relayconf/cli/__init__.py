@@ -6,14 +6,17 @@ input; 3 not applied by all; 4 no live instance; 78 strict mode refuses.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from relayconf import report
+from relayconf.cli import streams
 from relayconf.errors import RelayconfError, StrictError, WriteError
 
-EX_FAILED = 1
+if TYPE_CHECKING:
+    import argparse
+
 EX_USAGE = 2
 EX_CONFIG = 78  # sysexits.h
 
@@ -23,28 +26,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     from relayconf.cli.parser import build_parser  # noqa: PLC0415 - argparse only when it runs
 
     argv = sys.argv[1:] if argv is None else argv
-    arguments = build_parser(argv).parse_args(argv)
-    report.listener = _warn
+    streams.prepare()
     try:
-        code = int(arguments.run(arguments))
-        sys.stdout.flush()
-    except StrictError as error:
-        sys.stderr.write(f"relayconf: {error}\n")
-        return EX_CONFIG
-    except WriteError as error:
-        sys.stderr.write(f"relayconf: {error}\n")
-        return EX_FAILED
+        arguments = build_parser(argv).parse_args(argv)
+    except SystemExit as leaving:
+        raise SystemExit(streams.finish(int(leaving.code or 0))) from None
+    report.listener = _warn
+    return streams.finish(_run(arguments))
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    try:
+        return int(arguments.run(arguments))
     except RelayconfError as error:
-        sys.stderr.write(f"relayconf: {error}\n")
-        return EX_USAGE
-    except BrokenPipeError:
-        # The reader went away; nothing more can be said, and the interpreter must not try at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        streams.complain(error)
+        if isinstance(error, StrictError):
+            return EX_CONFIG
+        return streams.EX_FAILED if isinstance(error, WriteError) else EX_USAGE
     except KeyboardInterrupt:
         return 130
-    return code
 
 
 def _warn(line: str) -> None:
-    sys.stderr.write(f"relayconf: WARNING: {line}\n")
+    streams.complain(f"WARNING: {line}")

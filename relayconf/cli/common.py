@@ -7,6 +7,7 @@ import json
 import os
 
 from relayconf import report, targets
+from relayconf.cli import streams
 from relayconf.errors import TargetError
 from relayconf.layers import collect
 from relayconf.process import Process, read_process
@@ -76,9 +77,9 @@ def only_target() -> str:
 
 def print_json(answer: object) -> None:
     """Print one JSON document as the whole answer."""
-    print(json.dumps(answer, indent=2, ensure_ascii=False))  # noqa: T201 - the answer
+    streams.say(json.dumps(answer, indent=2, ensure_ascii=not streams.has_unicode()))
 
 
 def print_text(text: str) -> None:
     """Print text as the answer."""
-    print(text)  # noqa: T201 - the answer
+    streams.say(text)

@@ -14,6 +14,7 @@ from relayconf.nearest import nearest
 from relayconf.resolve import Effective, Resolution, shown
 from relayconf.setting import Contract
 from relayconf.targets import declaring, find_contract
+from relayconf.values import excerpt
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the answer; always 0."""
     process = common.read(arguments)
     contract = _contract(arguments.name, arguments.target)
-    name = _current_name(contract, arguments.name)
+    name = _current_name(contract, arguments.name, arguments.target)
     resolution = common.resolved(contract, process)
     if arguments.json:
         common.print_json(answers.explain_document(resolution, name))
@@ -53,22 +54,28 @@ def _contract(name: str, target: str | None) -> Contract:
     return found[0] if found else find_contract(common.only_target())
 
 
-def _current_name(contract: Contract, name: str) -> str:
+def _current_name(contract: Contract, name: str, target: str | None) -> str:
     if name in contract.settings:
         return name
     for setting in contract.settings.values():
         if name in setting.legacy:
             return setting.name
     near = nearest(name, list(contract.settings))
-    hint = f"; did you mean {near}?" if near else f"; 'relayconf show {contract.target}' lists them"
-    raise TargetError(f"{contract.target} has no setting {name}{hint}")
+    if near is not None:
+        hint = f"did you mean {near}?"
+    elif target is None:
+        hint = "if it is another target's, name that by --target"
+    else:
+        hint = f"'relayconf show {target}' lists them"
+    raise TargetError(f"{contract.target} has no setting {excerpt(name, 200)}; {hint}")
 
 
 def _lines(resolution: Resolution, name: str) -> Iterator[str]:
     effective = resolution.settings[name]
     setting = effective.setting
     yield f"{name} = {wording.value(setting, effective.value)}   [{effective.status}]"
-    yield from _wrapped(setting.doc, "  ")
+    if setting.doc:
+        yield from _wrapped(setting.doc, "  ")
     yield ""
     yield from _stack(effective)
     notes = [note for note in effective.notes if note.code not in ("shadowed", "invalid-value")]
@@ -106,4 +113,5 @@ def _wrapped(text: str, head: str) -> Iterator[str]:
     width = max(40, shutil.get_terminal_size().columns - len(head))
     lines = textwrap.wrap(text, width) or [""]
     for number, line in enumerate(lines):
-        yield (head if number == 0 else " " * len(head)) + line
+        # What a contract says is somebody else's text.
+        yield (head if number == 0 else " " * len(head)) + excerpt(line, len(line))
