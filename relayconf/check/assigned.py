@@ -50,12 +50,19 @@ def assigned(
         named.setdefault(name, []).append(text)
     if service is not None:
         _known(project, service)
-    contracts = {text: find_contract(text) for texts in named.values() for text in texts}
+    contracts = {text: _contract(text) for texts in named.values() for text in texts}
     found = {name: [contracts[text] for text in texts] for name, texts in named.items()}
     if target is not None:
         contract = find_contract(target)
         found.setdefault(service or _fitting(project, contract), []).append(contract)
     return {name: _unique(project, name, each) for name, each in found.items()}
+
+
+def _contract(text: str) -> Contract:
+    if not text.isprintable():
+        # A label may hold any text at all, and no path has a NUL in it.
+        raise TargetError(f"{text!a} is no target")
+    return find_contract(text)
 
 
 def _unique(project: Project, service: str, contracts: Sequence[Contract]) -> tuple[Contract, ...]:

@@ -60,7 +60,8 @@ def place_of(origin: str | None) -> Place:
     return Place(match["file"], int(line) if line else None, int(column) if column else None)
 
 
-def in_order(finding: Finding) -> tuple[str, int, int, str, str]:
-    """Sort key: as one reads the files, then by name and code."""
-    place = finding.place
-    return (place.file, place.line or 0, place.column or 0, finding.name or "", finding.code)
+def in_order(finding: Finding) -> tuple[str, int, int, int, str, str]:
+    """Sort key: as one reads the files, then the gravest first, then by name and code."""
+    place, gravity = finding.place, SEVERITIES.index(finding.severity)
+    where = (place.file, place.line or 0, place.column or 0)
+    return (*where, gravity, finding.name or "", finding.code)

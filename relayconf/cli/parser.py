@@ -25,6 +25,7 @@ COMMANDS = (
     "check",
     "compose",
     "generate",
+    "init",
     "run",
     "completion",
 )

@@ -19,7 +19,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("docs/contracts.md", "docs/examples/api/README.md", "docs/examples/ledger/README.md")
+PAGES = (
+    "docs/check.md",
+    "docs/contracts.md",
+    "docs/examples/api/README.md",
+    "docs/examples/ledger/README.md",
+)
 
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^```[a-z]+ (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
