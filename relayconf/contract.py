@@ -61,7 +61,20 @@ def load_installed(target: str) -> Optional[Contract]:
         ContractError: the file is damaged.
     """
     path = installed_path(target)
-    return None if path is None else load(path)
+    return _load_packed(target) if path is None else load(path)
+
+
+def _load_packed(target: str) -> Optional[Contract]:
+    """Read a contract that lies beside this module in an archive, which no path leads into."""
+    get_data = getattr(__spec__.loader, "get_data", None)
+    if get_data is None or os.path.basename(target) != target:
+        return None
+    path = os.path.join(os.path.dirname(__file__), "schema", f"{target}.schema.json")
+    try:
+        data = get_data(path)
+    except OSError:
+        return None
+    return read(data, origin=path)
 
 
 def load(path: str) -> Contract:

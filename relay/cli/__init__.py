@@ -1,6 +1,7 @@
 """The command line of relay. What a sandbox runs takes a short way; everything else has argparse.
 
-``relay call`` and ``relay tools`` are the ground floor, and run where nothing can be installed.
+``relay call``, ``relay tools`` and ``relay mcp`` are the ground floor, and run where nothing can be
+installed.
 The start of ``relay call`` is counted for each tool call (at most 3.5 times that of an empty
 Python): options are read by hand, and the process ends without tearing its interpreter down.
 """
@@ -10,6 +11,9 @@ from __future__ import annotations
 import os
 import sys
 from typing import List, Optional
+
+#: The commands of the ground floor, which are what a bundle has.
+QUICK = ("call", "tools", "mcp")
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -25,6 +29,8 @@ def main(argv: Optional[List[str]] = None) -> int:
             from relay.cli.call import run  # noqa: PLC0415 - one command a process
         elif command == ["tools"]:
             from relay.cli.tools import run  # noqa: PLC0415 - one command a process
+        elif command == ["mcp"]:
+            from relay.cli.mcp import run  # noqa: PLC0415 - one command a process
         else:
             from relay.cli.main import main as whole  # noqa: PLC0415 - argparse, and the engine
 

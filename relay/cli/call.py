@@ -106,12 +106,11 @@ class Asked(NamedTuple):
 
 def run(argv: List[str]) -> int:
     """Carry out ``relay call`` with these arguments and return its exit status."""
-    before = _catch_signals()
+    before = catch_signals()
     try:
         return _run(argv)
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        restore_signals(before)
 
 
 def _run(argv: List[str]) -> int:
@@ -161,13 +160,13 @@ def parse(argv: List[str]) -> Optional[Asked]:
         tool=words[0],
         json_text=words[1] if len(words) == 2 else None,
         dir=options.get("--dir"),
-        timeout=None if timeout is None else _seconds(timeout),
+        timeout=None if timeout is None else seconds(timeout),
         call_id=options.get("--call-id"),
         as_json="--json" in options,
     )
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     """Read a duration as every setting is read; a bare number is milliseconds."""
     if text.isascii() and text.isdigit() and len(text) < 8 and text[0] != "0":
         return int(text) / 1000
@@ -204,7 +203,7 @@ def _stdin() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def _catch_signals() -> Dict[signal.Signals, Any]:
+def catch_signals() -> Dict[signal.Signals, Any]:
     """Let signals raise ``Stopped``, and return what they did before."""
     before: Dict[signal.Signals, Any] = {}
     for number in _SIGNALS:
@@ -212,6 +211,12 @@ def _catch_signals() -> Dict[signal.Signals, Any]:
         if signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, _stop)
     return before
+
+
+def restore_signals(before: Dict[signal.Signals, Any]) -> None:
+    """Undo ``catch_signals``."""
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def _stop(number: int, _frame: Optional[FrameType]) -> NoReturn:

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from relay.cli import demo, serve
+from relay.cli import bundle, demo, serve
 from relay.errors import RelayError
 from relayconf.errors import RelayconfError, StrictError
 
@@ -33,6 +33,8 @@ def build_parser() -> argparse.ArgumentParser:
     # For the list of commands alone: these take the short way of relay.cli.
     commands.add_parser("call", help="ask a runner to run a tool, and print what it says")
     commands.add_parser("tools", help="the tools that a session's runner offers")
+    commands.add_parser("mcp", help="offer a session's tools as an MCP server on stdin and stdout")
+    bundle.add_parser(commands)
     demo.add_parser(commands)
     return parser
 

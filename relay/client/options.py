@@ -72,10 +72,14 @@ class Options(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What relay.json says: ``settings`` by name as (value, layer), and the tools."""
+    """What relay.json says: ``settings`` by name as (value, layer), and the tools.
+
+    ``max_request`` are the most bytes that the runner takes, where it says so.
+    """
 
     settings: Dict[str, Tuple[Any, str]]
     tools: Tuple[Dict[str, Any], ...]
+    max_request: Optional[int] = None
 
 
 NOTHING_TOLD = Told({}, ())
@@ -134,7 +138,8 @@ def told(held: Held) -> Optional[Told]:
     if not isinstance(body, dict) or body.get("protocol") != PROTOCOL:
         _warn_once(f"{held.path!r}: relay.json speaks another protocol; it is not used")
         return None
-    return Told(_settings(body.get("settings")), _tools(body.get("tools")))
+    settings = body.get("settings")
+    return Told(_settings(settings), _tools(body.get("tools")), _max_request(settings))
 
 
 def decide(told: Told, own: Own) -> Options:
@@ -215,6 +220,12 @@ def _settings(body: Any) -> Dict[str, Tuple[Any, str]]:
             if isinstance(value, (bool, int, float, str)):
                 found[name] = (value, entry["layer"])
     return found
+
+
+def _max_request(settings: Any) -> Optional[int]:
+    entry = settings.get("RELAY_MAX_REQUEST_BYTES") if isinstance(settings, dict) else None
+    value = entry.get("value") if isinstance(entry, dict) else None
+    return value if type(value) is int and value > 0 else None
 
 
 def _tools(body: Any) -> Tuple[Dict[str, Any], ...]:
