@@ -7,6 +7,8 @@ says so with one ``SourceError``; the process environment cannot fail. Ground fl
 from __future__ import annotations
 
 import os
+import stat
+from errno import EINVAL
 from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from relayconf.errors import SourceError, TargetError
@@ -150,7 +152,7 @@ def read_bytes(path: str) -> bytes:
     """Read one file of at most ``MAX_FILE_BYTES``.
 
     Raises:
-        SourceError: it is missing, unreadable, not a regular file, or too large.
+        SourceError: it is missing, unreadable, a directory or a pipe, or too large.
     """
     try:
         with open(path, "rb", opener=_open_without_blocking) as file:
@@ -164,8 +166,13 @@ def read_bytes(path: str) -> bytes:
 
 
 def _open_without_blocking(path: str, flags: int) -> int:
-    # A FIFO in the place of a file would block the open for ever.
-    return os.open(path, flags | os.O_NONBLOCK)
+    # A FIFO in the place of a file would block the open for ever. What has been written to it so
+    # far is no file either: a part would count as the whole.
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(EINVAL, "it is a pipe; write its content to a file")
+    return descriptor
 
 
 def _file_entries(contract: Contract, sources: Sources) -> Tuple[Entry, ...]:

@@ -1,8 +1,9 @@
 """Reads an env file in Docker Compose's own dialect: bytes in, assignments in file order out.
 
 Every assignment keeps its position and its text as it stands in the file. Any bytes give entries or
-one ``ComposeError``; the time is linear in the size. Nothing is executed, nothing is read but the
-bytes given. No message quotes a value. Ground floor.
+one ``ComposeError``; the time is linear in the size of the file and of what its values come to,
+which is bounded. Nothing is executed, nothing is read but the bytes given. No message quotes a
+value. Ground floor.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ _PAIR_OR_QUOTE = {
 _ESCAPE = re.compile(r'\\(?:[abcfnrtv$"\\]|0[0-9]{0,3})')
 _SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _OCTAL = re.compile("[0-3][0-7][0-7]")
+
+
+#: A bound on what the values of one file come to, so that one that repeats itself fills no memory.
+MOST_CHARACTERS = 64 * 1024 * 1024
 
 
 class EnvEntry(NamedTuple):
@@ -121,6 +126,7 @@ class _Parser:
         self.known = known
         self.eager = eager
         self.entries: List[EnvEntry] = []
+        self.room = MOST_CHARACTERS
         self.starts = [0] + [match.end() for match in re.finditer("\n", text)]
 
     def parse(self) -> List[EnvEntry]:
@@ -213,7 +219,7 @@ class _Parser:
         """
         found: List[Reference] = []
         try:
-            return interpolate(text, self.seen, eager=self.eager, references=found), found
+            value = interpolate(text, self.seen, eager=self.eager, references=found)
         except TemplateError as error:
             at = near if start is None else start + error.offset
             if error.kind == "required":
@@ -222,6 +228,11 @@ class _Parser:
                 ) from None
             reason = f"Invalid template in the value of {named(key)}: {error.reason}"
             raise self.refuse(reason, at, error.kind) from None
+        self.room -= len(value)
+        if self.room < 0:
+            reason = f"the values so far have more than {MOST_CHARACTERS} characters"
+            raise self.refuse(reason, near if start is None else start)
+        return value, found
 
     def seen(self, name: str) -> Optional[str]:
         """What ``$NAME`` finds: the layer above, then what files and lines before this one set."""

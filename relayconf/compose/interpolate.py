@@ -18,6 +18,9 @@ _NAME = re.compile("[_A-Za-z\u017f\u212a][_A-Za-z0-9\u017f\u212a]*")
 _OPERATOR = re.compile(":?[-+?]")
 _BRACES = re.compile("[{}\n]")
 
+#: A bound on one outcome: a few lines that each repeat the one above would fill any memory.
+MOST_CHARACTERS = 4 * 1024 * 1024
+
 #: The text of ``${NAME:?text}`` is shown up to this many characters.
 SHOWN = 200
 
@@ -103,6 +106,7 @@ class _Scan:
         self.lookup = lookup
         self.found = found
         self.eager = eager
+        self.room = MOST_CHARACTERS - len(text)
         self.closing: Optional[Dict[int, int]] = None
         self.frames = [_Frame(len(text), len(text), [], 0)]
 
@@ -176,6 +180,10 @@ class _Scan:
     def ask(self, name: str, dollar: int, operator: str) -> Optional[str]:
         value = self.lookup(name)
         self.found.append(Reference(name, dollar, operator, value))
+        self.room -= len(value or "")
+        if self.room < 0:
+            reason = f"the outcome has more than {MOST_CHARACTERS} characters"
+            raise TemplateError(reason, kind="template", offset=dollar)
         return value
 
     def close(self, brace: int, first: int, end: int) -> int:
@@ -228,10 +236,11 @@ def _pair(text: str) -> Dict[int, int]:
 def _invalid(text: str, dollar: int, end: int) -> TemplateError:
     """The refusal of the expression at ``dollar``; says which rule it breaks."""
     match = _NAME.match(text, dollar + 2, end)
+    # The name is not shown: it may be a piece of a password that holds a '$'.
     if match is None:
         why = "a name must follow ${"
     elif _OPERATOR.match(text, match.end(), end) is not None:
-        why = f"${{{match.group()} has no closing brace on its line"
+        why = "${ has no closing brace on its line"
     else:
-        why = f"${{{match.group()} must be followed by }} or one of :- - :+ + :? ?"
+        why = "the name behind ${ must be followed by } or one of :- - :+ + :? ?"
     return TemplateError(f"{why}; a literal $ is written $$", kind="template", offset=dollar)
