@@ -251,7 +251,12 @@ def file_mode(dirfd: int) -> int:
     0600, but 0660 where the directory is setgid: there a file takes the directory's group, so
     that runner and writer may be different users.
     """
-    return 0o660 if os.fstat(dirfd).st_mode & stat.S_ISGID else 0o600
+    return mode_of_files(os.fstat(dirfd).st_mode)
+
+
+def mode_of_files(directory: int) -> int:
+    """Return the mode for files in a directory whose own mode is given; see ``file_mode``."""
+    return 0o660 if directory & stat.S_ISGID else 0o600
 
 
 def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600) -> None:

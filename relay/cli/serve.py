@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import resource
 import signal
 import sys
 
@@ -27,12 +26,19 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "serve",
         help="run the tools that a session's writers ask for",
-        description="Serve one session directory until SIGTERM or SIGINT, then let what is in "
-        "flight finish (RELAY_DRAIN_TIMEOUT_MS) and exit 0. The log goes to stderr.",
+        description="Serve one session directory, or all in a root, until SIGTERM or SIGINT, then "
+        "let what is in flight finish (RELAY_DRAIN_TIMEOUT_MS) and exit 0. The log goes to stderr.",
         allow_abbrev=False,
     )
-    parser.add_argument(
+    served = parser.add_mutually_exclusive_group()
+    served.add_argument(
         "--dir", metavar="DIR", help="the session directory; made where missing (RELAY_DIR)"
+    )
+    served.add_argument(
+        "--root",
+        metavar="DIR",
+        help="a directory whose sub-directories are sessions, served as they come and go "
+        "(RELAY_ROOT)",
     )
     parser.add_argument(
         "--tools", metavar="FILE", help="the tools to offer, as TOML (RELAY_TOOLS_FILE)"
@@ -72,8 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     live = _settings(arguments)
     handler.go_by(live.current)
     live.subscribe(lambda _old, new: handler.go_by(new.settings))
-    runner = Runner(settings=live)
-    _raise_file_limit()
+    runner = Runner(arguments.dir, root=arguments.root, settings=live)
     loop = asyncio.new_event_loop()
     try:
         code = loop.run_until_complete(_serve(runner))
@@ -92,6 +97,8 @@ def _settings(arguments: argparse.Namespace) -> Live[RelaySettings]:
     options = list(arguments.set)
     if arguments.dir is not None:
         options.append(f"RELAY_DIR={arguments.dir}")
+    if arguments.root is not None:
+        options.append(f"RELAY_ROOT={arguments.root}")
     if arguments.tools is not None:
         options.append(f"RELAY_TOOLS_FILE={arguments.tools}")
     process = read_process(
@@ -105,8 +112,6 @@ def _settings(arguments: argparse.Namespace) -> Live[RelaySettings]:
     settings = live.current
     if settings.backend != "local":
         raise NothingToServe(f"RELAY_BACKEND is {settings.backend}; this version has only local")
-    if settings.root is not None and settings.dir is None:
-        raise NothingToServe("RELAY_ROOT is set; this version serves one directory: set RELAY_DIR")
     return live
 
 
@@ -154,13 +159,3 @@ async def _until_told(runner: Runner, stop: asyncio.Event) -> int:
     if not ended.done():
         await asyncio.wait([ended])
     return EX_FAILED if failure is not None else EX_OK
-
-
-def _raise_file_limit() -> None:
-    """Allow as many open files as the hard limit does: each session holds a descriptor."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError) as error:
-            log.debug("the limit of open files stays %d: %s", soft, error)

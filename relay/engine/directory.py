@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from relay.errors import RelayError
-from relay.protocol import REQUEST_SUFFIX, RESPONSE_SUFFIX, discard, file_mode, publish
+from relay.protocol import REQUEST_SUFFIX, RESPONSE_SUFFIX, discard, mode_of_files, publish
 from relay.tools.registry import Failure
 
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -68,7 +68,7 @@ class SessionDirectory:
         self.fd = os.open(path, _OPEN_DIRECTORY | (0 if follow else os.O_NOFOLLOW))
         held = os.fstat(self.fd)
         self.identity = (held.st_dev, held.st_ino)
-        self.mode = file_mode(self.fd)
+        self.mode = mode_of_files(held.st_mode)
         self._users = 0
         self._retired = False
 
@@ -101,17 +101,24 @@ class SessionDirectory:
         effective = os.access in os.supports_effective_ids
         return os.access(".", os.W_OK | os.X_OK, dir_fd=self.fd, effective_ids=effective)
 
+    def takes_group(self, found: os.stat_result) -> bool:
+        """Go by what the directory is now; True where its group began, or ceased, to share it."""
+        mode = mode_of_files(found.st_mode)
+        changed = mode != self.mode
+        self.mode = mode
+        return changed
+
     def changed_ns(self) -> int:
         """Return when a name in it last changed, by its own mtime."""
         return os.fstat(self.fd).st_mtime_ns
 
-    def is_at(self, path: str) -> bool:
-        """Whether ``path`` still leads to this very directory."""
+    def at(self, path: str) -> os.stat_result | None:
+        """Return what ``path`` leads to, where that is still this very directory."""
         try:
             found = os.stat(path, follow_symlinks=False)
         except OSError:
-            return False
-        return (found.st_dev, found.st_ino) == self.identity
+            return None
+        return found if (found.st_dev, found.st_ino) == self.identity else None
 
     def names(self) -> Iterator[str]:
         """Yield the names in it, unordered. Names that come or go meanwhile may be among them."""

@@ -11,6 +11,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
+from math import inf
 
 from relay.engine.execute import Engine, Guard
 from relay.engine.locks import Identity
@@ -29,6 +30,13 @@ _PER_TURN = 64
 
 #: Directories looked at in one turn.
 _POLLS_PER_TURN = 200
+
+#: How long one turn may hold up the event loop, in seconds: a fifth of what a timer may be late.
+_TURN = 0.01
+
+#: Sessions that are due within this share of RELAY_POLL_MS are looked at together: waking up costs
+#: as much as looking at three of them.
+_TOGETHER = 1 / 16
 
 #: Turns taken at once when an event comes; what then still comes waits for the loop.
 _ACTS = 2
@@ -54,12 +62,26 @@ class Loop:
         self._met_peers = False
         self._burying: set[tuple[Identity, str]] = set()
         self._state_is_lost = False
-        #: Called whenever the peers are looked at, for chores of the runner's own.
-        self.on_look: Callable[[], None] | None = None
+        #: Called whenever the peers are looked at.
+        self.chores: list[Callable[[], None]] = []
+        #: Called when the settings have changed.
+        self.on_change: Callable[[], None] | None = None
+        #: Called with a session that is over.
+        self.on_lost: Callable[[Session], None] | None = None
 
     def add(self, session: Session) -> None:
         """Serve one more session, once it has been started."""
         self.sessions.append(session)
+
+    def lost(self, session: Session) -> None:
+        """Serve a session no more. What it has in flight goes on."""
+        session.stop()
+        session.due = inf
+        self._blocked.pop(session, None)
+        if session in self.sessions:
+            self.sessions.remove(session)
+        if self.on_lost is not None:
+            self.on_lost(session)
 
     def begin(self, session: Session, request: str, wake: str, picked: float) -> None:
         """Execute what a session has claimed."""
@@ -103,6 +125,8 @@ class Loop:
     def change(self) -> None:
         """Go by new limits, which are in the shared record already."""
         self._shared.slots.change(self._shared.limits)
+        if self.on_change is not None:
+            self.on_change()
         for session in self.sessions:
             session.change()
         for session in tuple(self._blocked):
@@ -123,10 +147,13 @@ class Loop:
         if now >= self._peers_at:
             self._peers_at = now + PEER_CHECK
             self._meet_peers()
-            if self.on_look is not None:
-                self.on_look()
+            for chore in self.chores:
+                chore()
+        soon = now + self._shared.limits.poll * _TOGETHER
+        if not self._schedule or self._schedule[0][0] > now:
+            return
         for _ in range(_POLLS_PER_TURN):
-            if not self._schedule or self._schedule[0][0] > now:
+            if not self._schedule or self._schedule[0][0] > soon:
                 return
             due, _, session = heapq.heappop(self._schedule)
             if due == session.due:
@@ -138,14 +165,17 @@ class Loop:
         except Exception:  # noqa: BLE001 - logged; the other sessions go on
             log.exception("%s: polling failed", escaped(session.place.path))
             session.due = now + self._shared.limits.poll_max
-        self.reschedule(session)
+        if session.due < inf:
+            self.reschedule(session)
 
     def _take_turns(self) -> bool:
         """Let each ready session claim; True where some are not done."""
         counters = self._shared.counters
         enough = counters.requests + _PER_TURN
+        clock = self._shared.clock
+        until = clock() + _TURN
         for _ in range(len(self._ready)):
-            if counters.requests >= enough:
+            if counters.requests >= enough or clock() > until:
                 break
             session = self._ready.popleft()
             session.queued = False

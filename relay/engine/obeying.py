@@ -56,7 +56,7 @@ class Obeying:
         self._end = self._live.subscribe(lambda _old, _new: self._soon(self.apply))
         # A change between the first read of the settings and the subscription is not lost.
         self.apply()
-        self._loop.on_look = self._look
+        self._loop.chores.append(self._look)
 
     def end(self) -> None:
         """Go by no further change, and sign off."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 
 from relay.engine.directory import DirectoryError, SessionDirectory, make_directory
 from relay.engine.hub import Listener, Watch
@@ -38,17 +39,32 @@ class WatchError(RelayError):
     code = "watch"
 
 
+#: Says of a directory in a root why it is no session, or ``None``.
+Judge = Callable[[os.stat_result], "str | None"]
+
+
 class Place:
     """The directory of one session.
 
-    ``directory`` is ``None`` while there is none at the path.
+    ``directory`` is ``None`` while there is none at the path. Named by itself, it is made where it
+    is missing, and waited for when it goes. In a root, ``judge`` says whether it may be served at
+    all; when it goes, or may no longer be, the place is ``over``.
     """
 
-    def __init__(self, path: str, shared: Shared, listener: Listener) -> None:
-        make_directory(path)
-        #: Symbolic links on the way are the operator's; one that appears later is not followed.
-        self.path = os.path.realpath(path)
+    def __init__(
+        self, path: str, shared: Shared, listener: Listener, *, judge: Judge | None = None
+    ) -> None:
+        if judge is None:
+            make_directory(path)
+            # Symbolic links on the way are the operator's; one that appears later is not followed.
+            path = os.path.realpath(path)
+        self.path = path
+        self.over = False
         self.directory: SessionDirectory | None = None
+        #: The directory's mtime when it was last looked at.
+        self.changed_ns = 0
+        self._judge = judge
+        self._unwatched: int | None = None
         self.watch: Watch | None = None
         self.peers: set[str] = set()
         self._shared = shared
@@ -71,6 +87,10 @@ class Place:
             directory = self.directory = SessionDirectory(self.path, follow=False)
         except OSError as error:
             raise DirectoryError(f"{self.path} cannot be opened: {error.strerror}") from None
+        # RACE: what was put here since it was judged is judged again, as it is now held.
+        refusal = self._judge(os.fstat(directory.fd)) if self._judge is not None else None
+        if refusal is not None:
+            raise DirectoryError(refusal)
         if not directory.can_be_written():
             raise DirectoryError(f"{self.path} cannot be written: give it to this user, or a group")
         lock = await self._start_lock(directory)
@@ -114,6 +134,7 @@ class Place:
     def leave(self) -> None:
         """Stop serving it. What is in flight may still be answered in it."""
         self.disarm()
+        self._can_be_watched()
         if self.directory is not None:
             self._shared.locks.unmark(self.directory.identity)
             self.directory.retire()
@@ -123,14 +144,27 @@ class Place:
         """Compare path and directory; True where one to be scanned was joined just now."""
         directory = self.directory
         if directory is not None:
-            if directory.is_at(self.path):
-                self._rearm()
-                if self.unannounced:
-                    self.announce()
+            found = directory.at(self.path)
+            if self._judge is not None:
+                self.over = found is None or self._judge(found) is not None
+            if found is not None and not self.over:
+                self._still_there(directory, found)
                 return False
-            log.warning("the session directory %s is gone; waiting for it", escaped(self.path))
+            if not self.over:
+                log.warning("the session directory %s is gone; waiting for it", escaped(self.path))
             self.leave()
-        return self._find()
+        return not self.over and self._find()
+
+    def _still_there(self, directory: SessionDirectory, found: os.stat_result) -> None:
+        self.changed_ns = found.st_mtime_ns
+        if directory.takes_group(found):
+            # It was made first, and shared afterwards: what was published is published again.
+            self._announced = b""
+            self.announce()
+        if self.watch is None:
+            self._rearm()
+        if self.unannounced:
+            self.announce()
 
     def _find(self) -> bool:
         """Join what is at the path now, once its start lock is free or was awaited long enough."""
@@ -157,6 +191,7 @@ class Place:
             directory.retire()
             return False
         self._join_by = None
+        self.changed_ns = directory.changed_ns()
         log.warning("the session directory %s is served again", escaped(self.path))
         return True
 
@@ -179,16 +214,34 @@ class Place:
         try:
             watch = hub.watch(directory.fd, self._listener)
         except OSError as error:
-            log.warning("%s: no file events (%s); polling", escaped(self.path), error.strerror)
+            self._cannot_be_watched(error.errno or 0, f"no file events ({error.strerror})")
             return
         self.watch = watch
         if not hub.sees(watch, RELAY_JSON, self.announce) and self._announced:
-            log.warning("%s: this file system gives no events; polling", escaped(self.path))
+            self._cannot_be_watched(0, "this file system gives no events")
             self.disarm()
+            return
+        self._can_be_watched()
+
+    def _cannot_be_watched(self, number: int, what: str) -> None:
+        """Say it once, however many sessions it is so for, until it is so for none."""
+        if self._unwatched == number:
+            return
+        self._can_be_watched()
+        self._unwatched = number
+        unwatched = self._shared.unwatched
+        if not unwatched[number]:
+            log.warning("%s: %s; polling", escaped(self.path), what)
+        unwatched[number] += 1
+
+    def _can_be_watched(self) -> None:
+        if self._unwatched is not None:
+            self._shared.unwatched[self._unwatched] -= 1
+            self._unwatched = None
 
     def _rearm(self) -> None:
-        if self._fled and self.directory is not None:
-            if self._shared.wall() - self.directory.changed_ns() / 1e9 < QUIET:
+        if self._fled:
+            if self._shared.wall() - self.changed_ns / 1e9 < QUIET:
                 return
             self.lose_watch()
         if self.watch is None and self._wants() and self._shared.clock() >= self._rearm_at:

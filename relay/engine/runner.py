@@ -20,6 +20,7 @@ from relay.engine.limits import limits_of
 from relay.engine.locks import Locks
 from relay.engine.loop import Loop
 from relay.engine.obeying import Obeying
+from relay.engine.root import Root
 from relay.engine.session import Session
 from relay.engine.shared import Shared
 from relay.engine.slots import Slots
@@ -47,10 +48,13 @@ class NothingToServe(RelayError):
 
 
 class Runner:
-    """Serves one session directory.
+    """Serves one session directory, or all in a root.
 
     Args:
         dir: the directory; its last component is made where missing. Without it: RELAY_DIR.
+        root: instead, a directory whose sub-directories are sessions, served as they come and go;
+            made likewise. Without it: RELAY_ROOT. The process's limit of open files is raised to
+            its hard limit, since each session holds one.
         tools: a registry, tools, or names with callables. Without it: the file RELAY_TOOLS_FILE.
         settings: live settings, or settings that stay; without it, the process environment's.
         guard: called with each request before its tool is looked up; a text that it returns, or
@@ -66,18 +70,20 @@ class Runner:
         self,
         dir: str | os.PathLike[str] | None = None,  # noqa: A002 - the name of the setting
         *,
+        root: str | os.PathLike[str] | None = None,
         tools: Mapping[str, Callable[..., Any] | Tool] | Iterable[Tool] | None = None,
         settings: Live[RelaySettings] | RelaySettings | None = None,
         guard: Guard | None = None,
         state: str | os.PathLike[str] | None = None,
     ) -> None:
         self._live = _live(settings, None if state is None else os.path.abspath(state))
-        self._path = _path(dir, self._live.current)
+        self._path, self._serves_many = _served(dir, root, self._live.current)
         self._tools = _registry(tools, self._live.current)
         self._guard = guard
         self._state = _state(state, self._live.sources)
         self._shared: Shared | None = None
         self._loop: Loop | None = None
+        self._root: Root | None = None
         self._task: asyncio.Task[None] | None = None
         self._obeying: Obeying | None = None
 
@@ -97,6 +103,11 @@ class Runner:
         return self._shared.counters if self._shared is not None else Counters()
 
     @property
+    def sessions(self) -> tuple[str, ...]:
+        """The paths of the session directories that it serves, or waits for."""
+        return tuple(s.place.path for s in self._loop.sessions) if self._loop is not None else ()
+
+    @property
     def id(self) -> str:
         """The name under which it claims; empty before its start."""
         return self._shared.locks.runner if self._shared is not None else ""
@@ -114,7 +125,7 @@ class Runner:
         await self.stop()
 
     async def start(self) -> None:
-        """Join the directory, clear what was left behind, and begin to take requests.
+        """Join each directory, clear what was left behind, and begin to take requests.
 
         Raises:
             RelayError, RelayconfError: something that it needs cannot be used; nothing is left
@@ -136,16 +147,24 @@ class Runner:
         )
         self._loop = loop = Loop(shared, self._tools, self._guard)
         try:
-            session = Session(self._path, shared, loop)
-            loop.add(session)
-            await session.start()
+            await self._open(shared, loop)
         except BaseException:
             self._sign_off()
             raise
         self._obeying = Obeying(self._live, shared, loop, self._tools)
         self._obeying.begin()
         self._task = asyncio.create_task(loop.run(), name="relay-runner")
-        event(f"stage=relay_ready dir={token(self._path)} runner={locks.runner}")
+        many = f" sessions={len(loop.sessions)}" if self._serves_many else ""
+        event(f"stage=relay_ready dir={token(self._path)} runner={locks.runner}{many}")
+
+    async def _open(self, shared: Shared, loop: Loop) -> None:
+        if self._serves_many:
+            self._root = Root(self._path, shared, loop)
+            await self._root.start()
+            return
+        session = Session(self._path, shared, loop)
+        loop.add(session)
+        await session.start()
 
     async def wait(self) -> None:
         """Wait until it stops.
@@ -187,17 +206,34 @@ class Runner:
         loop.engine.close()
         if self._obeying is not None:
             self._obeying.end()
+        if self._root is not None:
+            self._root.stop()
+        # All watches end at once, which is quicker than one by one.
+        shared.hub.close()
         for session in loop.sessions:
             session.stop()
-        shared.hub.close()
         shared.locks.close()
 
 
-def _path(given: str | os.PathLike[str] | None, settings: RelaySettings) -> str:
-    path = given if given is not None else settings.dir
+def _served(
+    one: str | os.PathLike[str] | None,
+    root: str | os.PathLike[str] | None,
+    settings: RelaySettings,
+) -> tuple[str, bool]:
+    """Return the path of what is served, and whether it is a root."""
+    if one is None and root is None:
+        one, root = settings.dir, settings.root
+    if one is not None and root is not None:
+        raise NothingToServe(
+            "RELAY_DIR and RELAY_ROOT are both set, and a runner serves one session or a root of "
+            "many: unset one"
+        )
+    path = one if root is None else root
     if path is None:
-        raise NothingToServe("no session directory is named: give one, or set RELAY_DIR")
-    return os.path.abspath(os.fspath(path))
+        raise NothingToServe(
+            "no session directory is named: give one, or set RELAY_DIR; or RELAY_ROOT for many"
+        )
+    return os.path.abspath(os.fspath(path)), root is not None
 
 
 def _state(given: str | os.PathLike[str] | None, sources: Sources) -> str:

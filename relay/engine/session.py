@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Protocol
 
 from relay.engine.directory import COARSE_NS, SessionDirectory
-from relay.engine.place import Place
+from relay.engine.place import Judge, Place
 from relay.engine.residue import Residue
 from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, log
@@ -52,6 +52,9 @@ class Owner(Protocol):
     def reschedule(self, session: Session) -> None:
         """The session's ``due`` has changed."""
 
+    def lost(self, session: Session) -> None:
+        """The session is over: its directory in a root is gone."""
+
 
 class _Scan:
     """One listing in progress; a sweeping one also judges names that are no requests."""
@@ -87,15 +90,18 @@ class Session:
         path: the directory.
         shared: the runner's parts.
         owner: its runner.
+        judge: for a directory in a root (see ``Place``).
     """
 
-    def __init__(self, path: str, shared: Shared, owner: Owner) -> None:
+    def __init__(
+        self, path: str, shared: Shared, owner: Owner, *, judge: Judge | None = None
+    ) -> None:
         self.in_flight: set[str] = set()
         self.held = 0
         self.due = 0.0
         self.queued = False
         self.not_before: float | None = None
-        self.place = Place(path, shared, self)
+        self.place = Place(path, shared, self, judge=judge)
         self.residue: Residue | None = None
         self._shared = shared
         self._owner = owner
@@ -112,8 +118,11 @@ class Session:
         self._complained: set[int | None] = set()
         self._on_swept: list[Callback] = []
 
-    async def start(self) -> None:
+    async def start(self, *, sweep: bool = True) -> None:
         """Join, and where no other runner lives, sweep; scanned for the first time afterwards.
+
+        Without ``sweep``, the directory has come up while its runner was there: what is in it was
+        asked of this runner, and claims in it are those of the dead.
 
         Raises:
             RelayError: the directory cannot be served.
@@ -121,11 +130,12 @@ class Session:
         lock = await self.place.open()
         try:
             self._settle_in()
-            if lock is not None and not self.place.peers:
+            if sweep and lock is not None and not self.place.peers:
                 await self._sweep()
         finally:
             if lock is not None:
                 lock.release()
+        self._sweep_wanted = not sweep
         self._want_scan("poll" if self.place.watch is None else "timeout")
 
     async def _sweep(self) -> None:
@@ -210,6 +220,9 @@ class Session:
         self._shared.counters.polls += 1
         before = self.place.directory
         joined = self.place.look()
+        if self.place.over:
+            self._owner.lost(self)
+            return
         if self.place.directory is not before:
             self._drop_scan()
         if joined:
@@ -225,9 +238,13 @@ class Session:
         if now >= self._sweep_at:
             self._sweep_at = now + self._sweep_interval()
             self._sweep_wanted = True
-        elif directory.changed_ns() == self._clean_ns and now < self._scanned_at + _SCAN_AT_LEAST:
+        elif self.place.changed_ns == self._clean_ns and now < self._scanned_at + _SCAN_AT_LEAST:
             return
         self._want_scan("poll" if self.place.watch is None else "timeout")
+
+    def be_due(self) -> None:
+        """Be looked at as soon as may be."""
+        self._be_due_at(0.0)
 
     def _be_due_at(self, when: float) -> None:
         if when < self.due:

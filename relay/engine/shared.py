@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ class Shared:
         announcement: the bytes of relay.json in force.
         clock: monotonic seconds.
         wall: seconds on the clock of file times.
+        unwatched: how many sessions cannot be watched, by the number of the error.
     """
 
     hub: Hub
@@ -34,3 +36,4 @@ class Shared:
     clock: Callable[[], float]
     wall: Callable[[], float]
     counters: Counters = field(default_factory=Counters)
+    unwatched: Counter[int] = field(default_factory=Counter)

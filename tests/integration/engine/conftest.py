@@ -25,17 +25,29 @@ PATIENCE = 20.0
 class Hand:
     """A writer's hand in one session directory."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, session: Path | None = None) -> None:
         self.folder = folder
-        self.session = folder / "session"
+        self.session = folder / "session" if session is None else session
         self.state = folder / "state"
         self.session.mkdir(mode=0o700)
 
+    def beside(self, name: str) -> Hand:
+        """Return a hand in a new directory of the root, which is made with the first."""
+        (self.folder / "root").mkdir(exist_ok=True)
+        return Hand(self.folder, self.folder / "root" / name)
+
     def runner(self, tools: Any = None, **options: Any) -> Runner:
         """Return a runner of the directory, not yet started. Settings are given by field."""
-        given = {n: options.pop(n) for n in tuple(options) if n in RelaySettings.model_fields}
+        options.setdefault("dir", None if "root" in options else self.session)
+        fields = RelaySettings.model_fields.keys() - {"dir", "root"}
+        given = {name: options.pop(name) for name in tuple(options) if name in fields}
         options.setdefault("settings", RelaySettings(**given))
-        return Runner(self.session, tools=tools or {"echo": echo}, state=self.state, **options)
+        return Runner(tools=tools or {"echo": echo}, state=self.state, **options)
+
+    def root_runner(self, tools: Any = None, **options: Any) -> Runner:
+        """Return a runner of the root, not yet started."""
+        (self.folder / "root").mkdir(exist_ok=True)
+        return self.runner(tools, root=self.folder / "root", **options)
 
     def put(self, name: str, data: bytes) -> Path:
         """Publish a file as the protocol does."""

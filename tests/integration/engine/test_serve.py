@@ -246,6 +246,54 @@ class TestServing:
         assert all(line.isprintable() for line in program.lines)
 
 
+class TestManySessions:
+    def test_a_root(self, programs: list[Program], folder: Path) -> None:
+        """--root serves each sub-directory, also one that comes later, past a RELAY_DIR."""
+        (folder / "root" / "one").mkdir(parents=True)
+        given = ("--root", str(folder / "root"), "--tools", str(folder / "tools.toml"))
+        program = Program(folder, *given, environment={"RELAY_DIR": "/nowhere/at/all"})
+        programs.append(program)
+        assert program.ready().endswith(" sessions=1")
+        (folder / "root" / "two").mkdir()
+        said = [
+            Writer(folder / "root" / name, environ={}).call("echo", {"text": name})
+            for name in ("one", "two")
+        ]
+        assert ["one", "two"] == said
+        assert 0 == program.stop()
+        assert f"stage=relay_session dir={folder / 'root' / 'two'}" in program.lines
+
+    def test_the_root_of_the_environment(self, programs: list[Program], folder: Path) -> None:
+        """RELAY_ROOT names the root where no option does; it is made, for its owner alone."""
+        environment = {"RELAY_ROOT": str(folder / "root")}
+        program = Program(folder, "--tools", "tools.toml", environment=environment)
+        programs.append(program)
+        program.ready()
+        assert 0o700 == (folder / "root").stat().st_mode & 0o777
+        assert 0 == program.stop()
+
+    def test_both(self, programs: list[Program], folder: Path) -> None:
+        """A directory and a root at once are refused; exit 2."""
+        environment = {"RELAY_ROOT": "root", "RELAY_DIR": "session"}
+        program = Program(folder, "--tools", "tools.toml", environment=environment)
+        programs.append(program)
+        assert 2 == program.ended()
+        assert "RELAY_DIR and RELAY_ROOT are both set" in program.lines[-1]
+        program = Program(folder, "--tools", "tools.toml", "--dir", "a", "--root", "b")
+        programs.append(program)
+        assert 2 == program.ended()
+
+    def test_the_limit_of_open_files_is_raised(self, programs: list[Program], folder: Path) -> None:
+        """The soft limit of open files does not bound the sessions; the hard one does."""
+        for number in range(100):
+            (folder / "root" / f"s{number}").mkdir(parents=True)
+        given = ("--root", str(folder / "root"), "--tools", str(folder / "tools.toml"))
+        program = Program(folder, *given, prefix=("sh", "-c", 'ulimit -S -n 64; exec "$@"', "sh"))
+        programs.append(program)
+        assert program.ready().endswith(" sessions=100")
+        assert 0 == program.stop()
+
+
 class TestRefusingToStart:
     def message(self, program: Program, code: int) -> str:
         """Return what it says; it ends with this code, and shows no traceback."""
