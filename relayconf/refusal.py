@@ -5,6 +5,7 @@ Neither shows a secret: pydantic's own messages are kept only where they cannot 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -28,21 +29,34 @@ def lines(title: str, declared: Declared, resolution: Resolution, error: Validat
         error: what pydantic says; its inputs are not looked at.
     """
     paths = {path: f.setting for path, f in leaves(declared.fields, keys=True)}
+    secrets = tuple(secrets_in(resolution))
     found = error.errors(include_input=False, include_url=False, include_context=False)
-    return "\n".join(_line(title, paths, resolution, item) for item in found)
+    return "\n".join(_line(title, paths, resolution, secrets, item) for item in found)
 
 
-def without_inputs(error: ValidationError, resolution: Resolution) -> ValidationError:
-    """Return pydantic's refusal without what it refuses, which it otherwise holds and may show."""
+def without_inputs(error: ValidationError, secrets: Iterable[str]) -> ValidationError:
+    """Return pydantic's refusal without what it refuses, which it otherwise holds and may show.
+
+    Args:
+        error: what pydantic says.
+        secrets: texts that a validator may have quoted.
+    """
+    secrets = tuple(secrets)
     found = [
         InitErrorDetails(
-            type=PydanticCustomError(item["type"], _redacted(item["msg"], resolution)),
+            type=PydanticCustomError(item["type"], _redacted(item["msg"], secrets)),
             loc=item["loc"],
             input=MASK,
         )
         for item in error.errors(include_input=False, include_url=False, include_context=False)
     ]
     return ValidationError.from_exception_data(error.title, found, hide_input=True)
+
+
+def secrets_in(resolution: Resolution) -> Iterator[str]:
+    """Yield every secret that is in force, and of every url the userinfo and its password."""
+    for effective in resolution.settings.values():
+        yield from _secrets(effective.setting, effective.value)
 
 
 def masked_fields(
@@ -91,30 +105,35 @@ def _model(declared: Declared, field: Field, value: BaseModel) -> _Shown:
 
 
 def _line(
-    title: str, paths: Mapping[tuple[str, ...], str], resolution: Resolution, item: Any
+    title: str,
+    paths: Mapping[tuple[str, ...], str],
+    resolution: Resolution,
+    secrets: Iterable[str],
+    item: Any,
 ) -> str:
     place = tuple(str(step) for step in item["loc"])
     name = next((paths[place[:n]] for n in range(len(place), 0, -1) if place[:n] in paths), None)
     if name is None:
         shown = ".".join(place) or title
-        return f"{shown}: {_redacted(item['msg'], resolution)}"
+        return f"{shown}: {_redacted(item['msg'], secrets)}"
     effective = resolution.settings[name]
     if item["type"] == "missing":
         return f"{name}: it is required, and no layer sets it"
     where = "" if effective.layer == "default" else f" (from {_where(effective)})"
     if effective.setting.secret:
         return f"{name}: the class refuses the value [{item['type']}]{where}"
-    return f"{name}: {_redacted(item['msg'], resolution)}{where}"
+    return f"{name}: {_redacted(item['msg'], secrets)}{where}"
 
 
 def _where(effective: Effective) -> str:
     return effective.origin or source(effective.layer, effective.origin)
 
 
-def _redacted(message: str, resolution: Resolution) -> str:
+def _redacted(message: str, secrets: Iterable[str]) -> str:
     """Return a message of somebody's validator without any secret that it might quote."""
-    for effective in resolution.settings.values():
-        for text in _secrets(effective.setting, effective.value):
+    for secret in secrets:
+        # As it is, and as Python and JSON quote it.
+        for text in {secret, repr(secret)[1:-1], ascii(secret)[1:-1], json.dumps(secret)[1:-1]}:
             message = message.replace(text, MASK)
     return message
 

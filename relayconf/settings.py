@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -24,7 +24,7 @@ from relayconf.finished import finished
 from relayconf.layers import ORDER, Layer, collect
 from relayconf.process import read_process
 from relayconf.pythontypes import hand_value as python_value
-from relayconf.refusal import lines, masked_fields, without_inputs
+from relayconf.refusal import lines, masked_fields, secrets_in, without_inputs
 from relayconf.resolve import Resolution, resolve
 from relayconf.setting import Contract
 
@@ -121,12 +121,34 @@ class Settings(BaseSettings):
             # of a reload's time.
             BaseModel.__init__(self, **found)
         except ValidationError as error:
-            refusal = without_inputs(error, resolution)
+            refusal = without_inputs(error, secrets_in(resolution))
         else:
             return
         found.clear()
         # Outside the handler: pydantic's error holds what it refused, and must not travel along.
         raise refusal
+
+    if not TYPE_CHECKING:  # a type checker is to see which attributes there are
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            try:
+                super().__setattr__(name, value)
+            except ValidationError as error:
+                # pydantic shows what was assigned to a frozen instance, whatever it is told.
+                refusal = without_inputs(error, [str(value)])
+            else:
+                return
+            del value
+            raise refusal
+
+        def __delattr__(self, name: str) -> None:
+            try:
+                super().__delattr__(name)
+            except ValidationError as error:
+                refusal = without_inputs(error, [])
+            else:
+                return
+            raise refusal
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return masked_fields(_declared(type(self)), super().__repr_args__())

@@ -33,6 +33,7 @@ from relayconf.resolve import resolve
 CANARY = "kanari3nvogel"
 
 APP = '''
+import json
 from typing import Annotated
 from pydantic import BaseModel, Field, HttpUrl, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
@@ -65,6 +66,9 @@ class AppSettings(Settings, target="app"):
 
     @model_validator(mode="after")
     def refuse(self):
+        if self.strict == "quote":
+            token = self.token.get_secret_value()
+            raise ValueError(f"refused: {token!r} {token!a} {json.dumps(token)}")
         if self.strict == "refuse":
             raise ValueError(f"refused: {self.token.get_secret_value()} {self.url} {self.plain}")
         return self
@@ -232,6 +236,19 @@ class TestErrors:
         """A secret that is handed over under a wrong name is not in the refusal."""
         silent(*everything_of(raised(lambda: module.AppSettings(tokn=CANARY))))
 
+    def test_of_an_assignment(self, module: Any) -> None:
+        """What is assigned to an instance, or deleted from it, is not in the refusal."""
+        app = module.AppSettings()
+        for change in (
+            lambda: setattr(app, "token", os.environ["APP_DB__PASSWORD"]),
+            lambda: setattr(app, "no_such_field", os.environ["APP_DB__PASSWORD"]),
+            lambda: delattr(app, "token"),
+            lambda: delattr(app, "url"),
+        ):
+            error = raised(change)
+            assert "Instance is frozen" in str(error)
+            silent(*everything_of(error))
+
     def test_of_a_load(self, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """What load raises is silent, also where the class quotes its own secrets."""
         monkeypatch.setenv("APP_TOKEN", CANARY)
@@ -240,6 +257,14 @@ class TestErrors:
         assert "refused: ********" in str(error)
         silent(*everything_of(error))
         monkeypatch.setenv("APP_TOKEN", f"{CANARY}bad")
+        silent(*everything_of(raised(lambda: live.load(module.AppSettings))))
+
+    @pytest.mark.parametrize("token", [f'"{CANARY}', f"{CANARY}\\", f"{CANARY}'\"é\n"])
+    def test_of_a_quotation(self, module: Any, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+        """A class that quotes its secret, as Python or JSON writes it, is not quoted itself."""
+        monkeypatch.setenv("APP_TOKEN", token)
+        monkeypatch.setenv("APP_STRICT", "quote")
+        silent(*everything_of(raised(module.AppSettings)))
         silent(*everything_of(raised(lambda: live.load(module.AppSettings))))
 
     def test_of_a_missing_sibling(self, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
