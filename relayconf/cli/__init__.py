@@ -31,11 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = build_parser(argv).parse_args(argv)
     except SystemExit as leaving:
         raise SystemExit(streams.finish(int(leaving.code or 0))) from None
-    report.listener = _warn
     return streams.finish(_run(arguments))
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    before, report.listener = report.listener, _warn
     try:
         return int(arguments.run(arguments))
     except RelayconfError as error:
@@ -45,6 +45,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return streams.EX_FAILED if isinstance(error, WriteError) else EX_USAGE
     except KeyboardInterrupt:
         return 130
+    finally:
+        report.listener = before
 
 
 def _warn(line: str) -> None:

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from relayconf import report
+from relayconf.cli import main
+
 COMMAND = [sys.executable, "-m", "relayconf"]
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("RELAY", "AGENTA_", "PYTHON"))}
 CONTRACT: dict[str, Any] = {
@@ -109,3 +112,13 @@ class TestTerminal:
         assert 2 == result.returncode
         assert b"<100000 characters>" in result.stderr
         assert len(result.stderr) < 400
+
+
+class TestWithin:
+    def test_the_log_is_left_as_it_was(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A program that runs a command goes on to have its warnings in its own log."""
+        said: list[str] = []
+        monkeypatch.setattr(report, "listener", said.append)
+        assert 2 == main(["show", "nobody"])
+        report.warn("afterwards")
+        assert ["afterwards"] == said
