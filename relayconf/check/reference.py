@@ -65,17 +65,18 @@ def _of_compose(inspection: Inspection, use: Use, files: Mapping[str, str]) -> I
         if reference.value is not None or name in told or "?" in reference.operator:
             continue
         told.add(name)
+        in_file = name in files and "+" not in reference.operator
+        if reference.operator and not in_file:
+            continue
         rows = use.scalar.raw.count("\n") + 2
         place = texts.find(start, re.compile(rf"\$\{{?{re.escape(name)}"), rows)
-        if name in files and "+" not in reference.operator:
+        if in_file:
             message = (
                 f"it is set in {files[name]}, an env_file, which only the container sees; "
                 f"here it is {'its default' if reference.operator else 'blank'}"
             )
             fix = f"docker compose --env-file {files[name]} up"
             yield Finding("env-file-in-interpolation", message, place, name, use.service, fix)
-        elif reference.operator:
-            continue
         elif use.variable == name and use.scalar.value in ("", f"{name}="):
             message = (
                 "it is set nowhere, so the container gets a blank; "

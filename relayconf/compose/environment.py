@@ -79,22 +79,28 @@ def bindings_of(node: Mapping, variables: Variables, session: Session) -> dict[s
     entries = dict(_declared(node))
     declared = {name: _resolved(name, entry, variables) for name, entry in entries.items()}
     known = {name: step.value for name, step in declared.items() if step.value is not None}
-    from_files: dict[str, list[Step]] = {}
+    from_files: dict[str, list[Binding]] = {}
     files = _EnvFiles(variables, known, session)
-    for path, entry in files.read(node.entries.get("env_file")):
-        origin = f"{path}:{entry.line}:{entry.column}"
-        source = "inherited" if entry.form == "bare" else None
-        step = Step("env_file", origin, entry.raw, entry.value, source, None, entry.references)
-        from_files.setdefault(entry.name, []).append(step)
+    for binding in files.read(node.entries.get("env_file")):
+        from_files.setdefault(binding.name, []).append(binding)
     bindings: dict[str, Binding] = {}
-    for name in (*declared, *(name for name in from_files if name not in declared)):
-        steps = from_files.get(name, [])[::-1]
-        if name in declared:
-            steps = [declared[name], *_shadowed(entries[name]), *steps]
-        winner, *losers = steps
-        chain = (winner, *(loser._replace(shadowed_by=winner.origin) for loser in losers))
-        bindings[name] = Binding(name, winner.value, chain)
+    for name, step in declared.items():
+        steps = [step, *_shadowed(entries[name])]
+        steps.extend(found.chain[0] for found in reversed(from_files.pop(name, [])))
+        bindings[name] = _decided(name, steps)
+    for name, several in from_files.items():
+        if len(several) == 1:
+            bindings[name] = several[0]
+        else:
+            bindings[name] = _decided(name, [found.chain[0] for found in reversed(several)])
     return bindings
+
+
+def _decided(name: str, steps: list[Step]) -> Binding:
+    """The binding of a variable whose steps are given, the winner first."""
+    winner, *losers = steps
+    chain = (winner, *(loser._replace(shadowed_by=winner.origin) for loser in losers))
+    return Binding(name, winner.value, chain)
 
 
 def _declared(node: Mapping) -> Iterator[tuple[str, Scalar]]:
@@ -155,19 +161,19 @@ class _EnvFiles:
         self.known = dict(declared)
         self.session = session
 
-    def read(self, node: Node | None) -> Iterator[tuple[str, EnvEntry]]:
-        """Each assignment that sets something, with the name of its file."""
+    def read(self, node: Node | None) -> Iterator[Binding]:
+        """Each assignment that sets something, as if it were the only one of its variable."""
         for item in node.items if isinstance(node, Sequence) else ():
-            if not isinstance(item, Mapping):
-                continue
-            path = text_of(item.entries.get("path")) or ""
-            shown = self.session.display(path)
-            for entry in self.entries(item, path, shown):
-                if entry.value is not None:
-                    self.known[entry.name] = entry.value
-                    yield shown, entry
+            if isinstance(item, Mapping):
+                for binding in self.bindings(item):
+                    if binding.value is not None:
+                        self.known[binding.name] = binding.value
+                        yield binding
 
-    def entries(self, item: Mapping, path: str, shown: str) -> list[EnvEntry]:
+    def bindings(self, item: Mapping) -> list[Binding]:
+        """The assignments of one file; parsed once where every service's would be the same."""
+        path = text_of(item.entries.get("path")) or ""
+        shown = self.session.display(path)
         if not _there(path):
             required = item.entries.get("required")
             if isinstance(required, Scalar) and required.value is False:
@@ -180,10 +186,15 @@ class _EnvFiles:
             message = f'unsupported env_file format "{word}"'
             raise ComposeError(message, kind="schema", origin=str((form or item).mark))
         settled = self.session.settled.get((path, word))
-        return self.parsed(path, shown, word) if settled is None else settled
+        if settled is not None:
+            return settled
+        entries = self.parsed(path, shown, word)
+        found = [_of_entry(shown, entry) for entry in entries if entry.value is not None]
+        if not any(entry.references or entry.form == "bare" for entry in entries):
+            self.session.settled[path, word] = found
+        return found
 
     def parsed(self, path: str, shown: str, word: str) -> list[EnvEntry]:
-        """Parse a file; the session keeps the outcome where no other service's could differ."""
         data = self.session.read(path)
         if word == "raw":
             entries = parse_raw(data, path=shown, lookup=self.lookup)
@@ -197,13 +208,18 @@ class _EnvFiles:
             )
             note_entries(entries, shown, self.session)
         self.session.took(shown, "env_file", entries)
-        if not any(entry.references or entry.form == "bare" for entry in entries):
-            self.session.settled[path, word] = entries
         return entries
 
     def lookup(self, name: str) -> str | None:
         value = self.variables.lookup(name)
         return self.declared.get(name) if value is None else value
+
+
+def _of_entry(path: str, entry: EnvEntry) -> Binding:
+    origin = f"{path}:{entry.line}:{entry.column}"
+    source = "inherited" if entry.form == "bare" else None
+    step = Step("env_file", origin, entry.raw, entry.value, source, None, entry.references)
+    return Binding(entry.name, entry.value, (step,))
 
 
 def _there(path: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence as Listed
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from relayconf.compose import VERSIONS
 from relayconf.compose.decode import Document, decode
@@ -17,6 +17,9 @@ from relayconf.compose.document import RawNode, read_documents
 from relayconf.compose.dotenv import EnvEntry
 from relayconf.compose.errors import ComposeError, printable
 from relayconf.compose.interpolate import Reference
+
+if TYPE_CHECKING:
+    from relayconf.compose.environment import Binding
 
 #: A larger file is refused: no env or compose file of a person's making comes near it.
 MAX_BYTES = 16 * 1024 * 1024
@@ -50,7 +53,7 @@ class Session:
         self._graphs: dict[str, list[RawNode]] = {}
         self._loaded = 0
         #: Env files whose assignments depend on nothing outside of them, by path and format.
-        self.settled: dict[tuple[str, str], list[EnvEntry]] = {}
+        self.settled: dict[tuple[str, str], list[Binding]] = {}
 
     def display(self, path: str) -> str:
         """How messages name a file: relative to the working directory where it is inside."""
