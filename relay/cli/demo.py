@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import statistics
@@ -25,6 +26,7 @@ from relay.errors import RelayError
 from relay.settings import RelaySettings
 from relayconf.layers import Sources
 from relayconf.live import Live, load
+from relayconf.resolve import Effective, shown
 from relayconf.wording import value
 
 ENV_FILE = """\
@@ -43,9 +45,10 @@ TOOLS_FILE = """\
 python = "relay_demo_tools:add"
 
 [tools.shout]
-command = ["tr", "a-z", "A-Z"]
-description = "Print the arguments in upper case."
+command = [PYTHON, "-c", "import json,sys; print(json.load(sys.stdin)['text'].upper())"]
+description = "Upper-case a text."
 timeout = "10s"
+input = { type = "object", required = ["text"], properties = { text = { type = "string" } } }
 """
 
 TOOLS_MODULE = '''\
@@ -62,11 +65,15 @@ _POLLED_CALLS = 25
 
 
 class Round(NamedTuple):
-    """A number of calls: how many came back right, and milliseconds at the median."""
+    """A number of calls: how many came back right, milliseconds at the median, and the wakes.
+
+    ``wakes`` is how often a file event woke the runner meanwhile.
+    """
 
     made: int
     right: int
     median: float
+    wakes: int
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -101,9 +108,11 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="relay-demo-") as folder:
         given = arguments.env_file
         env_file = os.path.abspath(given) if given else _write(folder, "demo.env", ENV_FILE)
-        tools = _write(folder, "tools.toml", TOOLS_FILE)
+        # The Python that runs this one: another may not be on the PATH.
+        python = json.dumps(sys.executable)
+        tools = _write(folder, "tools.toml", TOOLS_FILE.replace("PYTHON", python))
         _write(folder, "relay_demo_tools.py", TOOLS_MODULE)
-        sources = Sources({}, (env_file,), (f"RELAY_TOOLS_FILE={tools}",))
+        sources = _switched(Sources({}, (env_file,), (f"RELAY_TOOLS_FILE={tools}",)), on=True)
         live = _read(sources, env_file)
         session = arguments.dir or os.path.join(folder, "session")
         runner = Runner(session, settings=live, state=os.path.join(folder, "state"))
@@ -115,39 +124,50 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read(sources: Sources, env_file: str) -> Live[RelaySettings]:
     """Read the env file, and print what it says and what is wrong with it."""
-    _say(f"1. Read {env_file}", "")
+    _say(f"1. Read an env file, {env_file}", "")
     live = load(RelaySettings, sources)
     resolution = live.snapshot.resolution
-    for name, effective in resolution.settings.items():
-        if effective.layer == "env-file" and effective.value is not None:
-            text = value(effective.setting, effective.value)
-            _say(f"   {name:26} {text:>9}   {effective.status}")
+    _say(f"   {'setting':26} {'as written':12} {'in force':10} status")
+    for effective in resolution.settings.values():
+        written = _written(effective)
+        if written is not None:
+            name, text = effective.setting.name, value(effective.setting, effective.value)
+            _say(f"   {name:26} {written:12} {text:10} {effective.status}")
     _say("")
     for problem in resolution.problems:
         _say(f"   {problem.severity}: {problem.line()}")
     return live
 
 
+def _written(effective: Effective) -> str | None:
+    """Return what the env file says about a setting, in force or not."""
+    for candidate in effective.stack:
+        if candidate.layer == "env-file":
+            return shown(effective.setting, candidate.text)
+    return None
+
+
 async def _show(
     runner: Runner, live: Live[RelaySettings], sources: Sources, session: str, calls: int
 ) -> list[Round]:
     async with runner:
-        _say("", f"2. A relay serves {session}", "")
+        _say("", f"2. A relay serves {session}: a file in, a file out", "")
         await _call_from_outside(session)
         writer = Writer(session, environ={})
         # The first calls open the watch and load what later ones have.
-        await _round(writer, 10)
-        rounds = [await _round(writer, calls)]
+        await _round(runner, writer, 10)
+        rounds = [await _round(runner, writer, calls)]
         _tell("watch on", rounds[-1])
-        _say("", "3. Switch the watch off on both hops, while it runs", "")
-        _switch(live, sources, on=False)
-        await _round(writer, 1)
-        rounds.append(await _round(writer, min(calls, _POLLED_CALLS)))
+        poll = f"{live.current.poll.total_seconds() * 1000:g} ms"
+        _say("", f"3. Switch the watch off on both sides, while it runs: a poll each {poll}", "")
+        live.reload(_switched(sources, on=False))
+        await _round(runner, writer, 1)
+        rounds.append(await _round(runner, writer, min(calls, _POLLED_CALLS)))
         _tell("watch off", rounds[-1])
         _say("", "4. And on again", "")
-        _switch(live, sources, on=True)
-        await _round(writer, 1)
-        rounds.append(await _round(writer, calls))
+        live.reload(sources)
+        await _round(runner, writer, 1)
+        rounds.append(await _round(runner, writer, calls))
         _tell("watch on", rounds[-1])
     return rounds
 
@@ -165,7 +185,8 @@ async def _call_from_outside(session: str) -> None:
     _say(f"   $ relay {asked} --dir ...", f"   {done.stdout.strip()}", "")
 
 
-async def _round(writer: Writer, calls: int) -> Round:
+async def _round(runner: Runner, writer: Writer, calls: int) -> Round:
+    wakes = runner.counters.wakes
     took = []
     right = 0
     for number in range(calls):
@@ -173,16 +194,18 @@ async def _round(writer: Writer, calls: int) -> Round:
         text = await writer.acall("add", {"a": number, "b": 1})
         took.append((time.perf_counter() - begun) * 1000)
         right += text == str(number + 1)
-    return Round(calls, right, statistics.median(took))
+    return Round(calls, right, statistics.median(took), runner.counters.wakes - wakes)
 
 
-def _switch(live: Live[RelaySettings], sources: Sources, *, on: bool) -> None:
-    word = "true" if on else "false"
-    live.reload(sources._replace(options=(*sources.options, *(f"{n}={word}" for n in WATCHES))))
+def _switched(sources: Sources, *, on: bool) -> Sources:
+    """Return the sources with both watches on or off, whatever the env file says about them."""
+    flags = (f"{name}={'true' if on else 'false'}" for name in WATCHES)
+    return sources._replace(options=(*sources.options, "RELAY_MODE=auto", *flags))
 
 
 def _tell(state: str, done: Round) -> None:
-    _say(f"   {done.made:4} calls, {state:9}  {done.median:8.2f} ms at the median")
+    rate = f"{done.median:8.2f} ms at the median, {done.wakes:4} wakes by file events"
+    _say(f"   {done.made:4} calls, {state:9}  {rate}")
 
 
 def _write(folder: str, name: str, text: str) -> str:
