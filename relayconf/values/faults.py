@@ -7,8 +7,6 @@ characters from 1 in the trimmed text. Ground floor.
 
 from __future__ import annotations
 
-from typing import Sequence
-
 from relayconf.nearest import nearest
 from relayconf.setting import Setting
 from relayconf.values import lists, numeral_faults
@@ -39,9 +37,9 @@ def explain(setting: Setting, text: str) -> str:
     if kind == "list":
         return _list(setting, text)
     if kind == "enum":
-        return _word(text, setting.choices)
+        return _word(setting, text)
     if kind == "boolean":
-        return _boolean(text)
+        return _boolean(setting, text)
     return numeral_faults.explain(setting, text)
 
 
@@ -56,15 +54,16 @@ def _unusable(text: str) -> str:
     return f"{name_character(text[index])} at position {index + 1} cannot be part of a text"
 
 
-def _boolean(text: str) -> str:
-    slip = common_slip(text)
+def _boolean(setting: Setting, text: str) -> str:
+    slip = common_slip(setting, text)
     if slip is not None:
         return slip
     return f"it is none of {', '.join(BOOLEANS)}{boolean_hint(text)}"
 
 
-def _word(text: str, choices: Sequence[str]) -> str:
-    slip = common_slip(text) if all(map(str.isascii, choices)) else None
+def _word(setting: Setting, text: str) -> str:
+    choices = setting.choices
+    slip = common_slip(setting, text) if all(map(str.isascii, choices)) else None
     near = nearest(text, choices)
     cause = f": {slip}" if slip else ""
     meant = f"; did you mean {near}?" if near else ""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Optional
 
 from relayconf.nearest import nearest
+from relayconf.setting import Setting
 from relayconf.values.numerals import is_digits
+from relayconf.values.scalars import SCALARS
 from relayconf.values.spelling import WHITE, ascii_lower, is_stray_byte, name_character
 from relayconf.values.words import BOOLEANS
 
@@ -29,7 +31,7 @@ _ALMOST_BOOLEANS = {
 }
 
 
-def common_slip(text: str) -> Optional[str]:
+def common_slip(setting: Setting, text: str) -> Optional[str]:
     """Return the slip that a text shows, or None where every character is plain printable ASCII."""
     if text[0] in "'\"" or text[-1] in "'\"":
         return "the quotes are part of the value; write it without them"
@@ -41,13 +43,15 @@ def common_slip(text: str) -> Optional[str]:
             return f"'{char}' at position {text.index(char) + 1}: {meaning}"
     for index, char in enumerate(text):
         if not "!" <= char <= "~":
-            return f"{name_character(char)} at position {index + 1} {_why_not(text, char)}"
+            return f"{name_character(char)} at position {index + 1} {_why_not(setting, text, char)}"
     return None
 
 
-def hint(text: str) -> str:
-    """Return ``; write TEXT`` where the text is short enough to be worth showing."""
-    return f"; write {text}" if len(text) <= _HINT_LIMIT else ""
+def hint(setting: Setting, text: str) -> str:
+    """Return ``; write TEXT`` where the setting accepts that, and it is short enough to show."""
+    if len(text) > _HINT_LIMIT or SCALARS[setting.type].read(setting, text) is None:
+        return ""
+    return f"; write {text}"
 
 
 def boolean_hint(text: str) -> str:
@@ -59,20 +63,20 @@ def boolean_hint(text: str) -> str:
     return f"; did you mean {near}?" if near else ""
 
 
-def ungroup(text: str, mark: str) -> str:
+def ungroup(setting: Setting, text: str, mark: str) -> str:
     """Return ``; write 1000`` for ``1 000``, and nothing unless the groups are of three digits."""
     first, *groups = text.split(mark)
     if is_digits(first.lstrip("-")[-3:]) and all(is_digits(g) and len(g) == 3 for g in groups):
-        return hint("".join((first, *groups)))
+        return hint(setting, "".join((first, *groups)))
     return ""
 
 
-def _why_not(text: str, char: str) -> str:
+def _why_not(setting: Setting, text: str, char: str) -> str:
     if char in WHITE:
-        return f"is inside the value{ungroup(text, char)}"
+        return f"is inside the value{ungroup(setting, text, char)}"
     digits = _ascii_digits(text)
     if char.isdecimal() and digits != text:
-        return f"is not an ASCII digit{hint(digits) if digits.isascii() else ''}"
+        return f"is not an ASCII digit{hint(setting, digits)}"
     if char.isascii() or is_stray_byte(char):
         return "cannot be part of the value"
     return "is not ASCII"

@@ -34,6 +34,8 @@ characters = st.one_of(
 texts = st.text(characters, max_size=40)
 #: What looks like a numeral, and only sometimes is one.
 numeralish = st.text(st.sampled_from("0012345.-%hmsskKMGiB"), max_size=9)
+#: What a slip makes of a numeral.
+slips = st.text(st.sampled_from("0012345.,_-+eExob%hmskKMGiB\u0663\uff15 "), max_size=9)
 naturals = st.integers(0, 10**33).map(str) | st.integers(0, 99).map(str)
 fractions = st.text(st.sampled_from("0123456789"), min_size=1, max_size=4)
 decimals = st.tuples(naturals, fractions).map(".".join)
@@ -142,6 +144,15 @@ class TestAnyText:
         if isinstance(outcome, Invalid):
             assert outcome.reason.isprintable()
             assert outcome.reason
+
+    @given(st.sampled_from([SETTINGS[kind] for kind in (*NUMERALS, "boolean", "enum")]), slips)
+    @many
+    def test_what_a_reason_says_to_write_is_right(self, setting: Setting, text: str) -> None:
+        """Somebody who writes what the reason tells them has a value, and no second reason."""
+        outcome = parse(setting, text)
+        told = re.search(r"; write (\S+)$", outcome.reason if isinstance(outcome, Invalid) else "")
+        if told is not None:
+            assert isinstance(parse(setting, told[1]), Parsed)
 
     @given(st.sampled_from(EVERY), texts | numeralish)
     @many
