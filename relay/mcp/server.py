@@ -13,7 +13,7 @@ import time
 from typing import Any, Dict, Optional, Union
 
 from relay.client.exchange import LONGEST_WAIT, Exchange
-from relay.client.writer import Writer
+from relay.client.writer import Writer, directory_of
 from relay.mcp import messages
 from relay.mcp.calls import Calls, Ready
 from relay.mcp.messages import INVALID_REQUEST, Lines, TooLong
@@ -66,8 +66,9 @@ class Server:
         timeout: Optional[float] = None,
         progress: float = PROGRESS,
     ) -> None:
+        path = directory_of({}, path)
         self._writer = Writer(path)
-        self._offer = Offer(os.path.abspath(path))
+        self._offer = Offer(path)
         self._wakes = Ready()
         self._calls = Calls(self._wakes, time.monotonic, progress=progress)
         self._connection = Connection(self._offer, self._calls, ask=self._ask, send=self._send)
