@@ -20,6 +20,9 @@ from relayconf.compose.errors import ComposeError
 from relayconf.compose.rawenv import parse_raw
 from relayconf.values import excerpt
 
+# A longer file is not compared: python-dotenv's expressions were not made for what is no env file.
+_LONGEST = 256 * 1024
+
 # So many names stand in one note.
 _NAMED = 5
 
@@ -40,6 +43,8 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             continue
         seen.add(file.path)
         data = inspection.texts.contents.get(file.path, b"")
+        if len(data) > _LONGEST:
+            continue
         yield from _by_python_dotenv(file, data, inspection.hiding)
         if file.path in containers:
             yield from _by_docker_run(file, data, inspection.hiding)

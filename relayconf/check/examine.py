@@ -25,6 +25,7 @@ from relayconf.check import (
 )
 from relayconf.check.finding import Finding, in_order, place_of
 from relayconf.check.inspection import Inspection
+from relayconf.compose.errors import printable
 
 _KINDS = (
     refusal.check,
@@ -43,6 +44,9 @@ _KINDS = (
 )
 
 _NOTHING = ("unset-variable", "self-reference", "env-file-in-interpolation", "dollar-eaten")
+
+# Names of people's making are far shorter.
+_LONGEST_NAME = 200
 
 #: A symptom, and what explains it where it stands on the same line.
 _EXPLAINED: dict[str, frozenset[str]] = {
@@ -89,7 +93,14 @@ def _once(findings: Iterable[Finding]) -> list[Finding]:
     kept: dict[tuple[object, ...], Finding] = {}
     for one in findings:
         kept.setdefault((one.code, one.place, one.name), one)
-    return list(kept.values())
+    return [_fit(one) for one in kept.values()]
+
+
+def _fit(finding: Finding) -> Finding:
+    """A finding whose texts are one line each: a name may be anything that a file can hold."""
+    name = None if finding.name is None else printable(finding.name, _LONGEST_NAME)
+    message, fix = printable(finding.message), printable(finding.fix)
+    return finding._replace(message=message, name=name, fix=fix)
 
 
 def _without_symptoms(findings: list[Finding]) -> list[Finding]:

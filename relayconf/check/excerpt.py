@@ -16,6 +16,7 @@ from relayconf.check.texts import Texts
 from relayconf.compose.errors import printable
 from relayconf.setting import MASK
 
+# So many characters of a line are shown.
 _LONGEST = 160
 
 _ENV_LINE = re.compile(r"\s*(?:export\s+)?[A-Za-z_][\w.\-]{0,99}\s*(?:[=:]|\Z)|\s*#")
@@ -53,6 +54,8 @@ class Excerpts:
             pattern = _ENV_LINE
             if place.line not in self.starts.get(place.file, ()) and _COMMENT.match(line) is None:
                 return None
+        # What is cut off is not looked at either: a line may be as long as its file.
+        line = line[: 2 * _LONGEST]
         if pattern.match(line) is None:
             return None
         shown = self.masked(line)

@@ -26,7 +26,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     """Look at the last assignment of each variable in each env file of the project."""
     if inspection.project is None or inspection.refusals:
         return
-    known = _known(inspection)
+    known, contracts = _known(inspection), inspection.declared()
     for file in inspection.env_files:
         if not file.feeds_project or file.path in known.own_files:
             continue
@@ -35,19 +35,23 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             if name in known.used or not name or is_blank(entry.value or ""):
                 continue
             place = Place(file.path, entry.line, entry.column)
-            declaring = _declaring(inspection, name)
+            declaring = known.declaring.get(name)
             if declaring is not None:
                 yield _not_forwarded(inspection, declaring, name, place)
-            elif not name.startswith(_FOREIGN) and not _concerned(inspection, name):
+            elif not (name.startswith(_FOREIGN) or any(concerns(c, name) for c in contracts)):
                 message = "it is set here, and no compose file uses it or hands it on"
                 yield Finding("unused-variable", message, place, name, None, f"# {name}")
 
 
 class _Known(NamedTuple):
-    """The variables that something takes from the project, and the files containers read."""
+    """What something takes from the project, the files that containers read, and who declares what.
+
+    ``declaring`` has the first service, and its contract, for each name, also for a legacy one.
+    """
 
     used: frozenset[str]
     own_files: frozenset[str]
+    declaring: dict[str, tuple[str, Contract]]
 
 
 def _known(inspection: Inspection) -> _Known:
@@ -61,7 +65,7 @@ def _known(inspection: Inspection) -> _Known:
     if model is not None:
         used |= _passed(model) | _sources(model)
     containers = {file.path for file in inspection.env_files if not file.feeds_project}
-    return _Known(frozenset(used), frozenset(containers))
+    return _Known(frozenset(used), frozenset(containers), _declaring(inspection))
 
 
 def _passed(model: Mapping) -> set[str]:
@@ -92,20 +96,14 @@ def _mappings(model: Mapping, section: str) -> list[Mapping]:
     return [entry for entry in entries if isinstance(entry, Mapping)]
 
 
-def _declaring(inspection: Inspection, name: str) -> tuple[str, Contract] | None:
-    """The first service whose contract declares a name, also as a legacy one."""
+def _declaring(inspection: Inspection) -> dict[str, tuple[str, Contract]]:
+    found: dict[str, tuple[str, Contract]] = {}
     for service, contracts in inspection.contracts.items():
         for contract in contracts:
-            if name in contract.settings or any(
-                name in setting.legacy for setting in contract.settings.values()
-            ):
-                return service, contract
-    return None
-
-
-def _concerned(inspection: Inspection, name: str) -> bool:
-    """Whether a contract's own check of names speaks about it."""
-    return any(concerns(contract, name) for contract in inspection.declared())
+            for setting in contract.settings.values():
+                for name in (setting.name, *setting.legacy):
+                    found.setdefault(name, (service, contract))
+    return found
 
 
 def _not_forwarded(

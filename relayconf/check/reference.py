@@ -19,6 +19,11 @@ from relayconf.compose.dotenv import EnvEntry
 from relayconf.compose.interpolate import Reference
 from relayconf.compose.project import Project
 
+# So many variables of one text are told, and so many of its lines searched: more are a data file.
+_MOST = 20
+_MOST_ROWS = 200
+_LONGEST_NAME = 100
+
 _JOINED = re.compile(r"[A-Za-z0-9!@#%^&*?~|$]\Z")
 _SHOUTED = re.compile(r"[A-Z][A-Z0-9_]+\Z")
 
@@ -64,12 +69,14 @@ def _of_compose(inspection: Inspection, use: Use, files: Mapping[str, str]) -> I
         name = reference.name
         if reference.value is not None or name in told or "?" in reference.operator:
             continue
+        if len(told) == _MOST:
+            return
         told.add(name)
         in_file = name in files and "+" not in reference.operator
         if reference.operator and not in_file:
             continue
-        rows = use.scalar.raw.count("\n") + 2
-        place = texts.find(start, re.compile(rf"\$\{{?{re.escape(name)}"), rows)
+        rows = min(use.scalar.raw.count("\n") + 2, _MOST_ROWS)
+        place = texts.find(start, _asking(name), rows)
         if in_file:
             message = (
                 f"it is set in {files[name]}, an env_file, which only the container sees; "
@@ -94,11 +101,10 @@ def _of_compose(inspection: Inspection, use: Use, files: Mapping[str, str]) -> I
 
 def _of_env_file(inspection: Inspection, file: EnvFile, entry: EnvEntry) -> Iterator[Finding]:
     start = Place(file.path, entry.line, entry.column)
-    for reference in {each.name: each for each in reversed(entry.references)}.values():
-        if not reference.blank:
-            continue
-        rows = entry.raw.count("\n") + 1
-        pattern = re.compile(rf"\$\{{?{re.escape(reference.name)}")
+    blank = {each.name: each for each in reversed(entry.references) if each.blank}
+    rows = min(entry.raw.count("\n") + 1, _MOST_ROWS)
+    for reference in list(blank.values())[:_MOST]:
+        pattern = _asking(reference.name)
         place = inspection.texts.find(start, pattern, rows)
         if _is_eaten(inspection, entry.raw, reference, entry.name):
             fix = f"write the value of {entry.name} in single quotes"
@@ -107,6 +113,11 @@ def _of_env_file(inspection: Inspection, file: EnvFile, entry: EnvEntry) -> Iter
             yield _eaten(inspection, entry.raw, (entry.name, reference.name), place, None, fix)
             return
         yield _unset(reference.name, place, None)
+
+
+def _asking(name: str) -> re.Pattern[str]:
+    """What asks for a variable; of a name as long as a file the beginning is enough."""
+    return re.compile(rf"\$\{{?{re.escape(name[:_LONGEST_NAME])}")
 
 
 def _is_eaten(inspection: Inspection, raw: str, reference: Reference, variable: str | None) -> bool:

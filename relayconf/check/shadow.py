@@ -16,6 +16,9 @@ from relayconf.check.writing import is_listed
 from relayconf.compose.environment import Binding, Step
 from relayconf.setting import Contract
 
+# So many losers of one variable are told apart, since doing so looks at the lines in between.
+_MOST = 50
+
 # Every shell has them, and nobody expects them to reach a container.
 _SHELLS = frozenset({"HOME", "HOSTNAME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL"})
 _SHELLS_TOO = frozenset({"SHLVL", "TERM", "TMPDIR", "TZ", "USER", "_"})
@@ -73,7 +76,7 @@ def _losers(texts: Texts, service: str, binding: Binding) -> Iterator[Finding]:
         message = f"it is set here for {service}, and {at} wins over it"
         place = place_of(files[0].origin)
         yield Finding("shadowed", message, place, name, service, f"# {name}")
-    for step in losers:
+    for step in losers[:_MOST]:
         if step.layer == "environment" and _in_one_list(texts, name, winner, step):
             message = f"it is set again at {at}, which wins over this one"
             yield Finding("shadowed", message, place_of(step.origin), name, service, f"# {name}")

@@ -43,7 +43,7 @@ def suppressions(texts: Texts) -> Iterator[Suppression]:
         if _MARK not in data:
             continue
         for number, line in enumerate(texts.lines(file), start=1):
-            match = _COMMENT.search(line)
+            match = _COMMENT.search(line) if "relayconf:" in line else None
             if match is None:
                 continue
             codes = tuple(
