@@ -151,7 +151,9 @@ def encode_request(request: Request) -> bytes:
     try:
         return strictjson.dump(body)
     except strictjson.Fault as fault:
-        raise BadRequest(f"the request for {request.tool[:60]!a} is {fault}") from None
+        raise BadRequest(
+            f"the request for {request.tool[:60]!a} cannot be written as JSON: {fault}"
+        ) from None
 
 
 def decode_request(data: bytes) -> Request:

@@ -122,8 +122,7 @@ def _run(argv: List[str]) -> int:
         asked = parse(argv)
         if asked is None:
             return answer("call", USAGE)
-        directory = directory_of(os.environ) if asked.dir is None else asked.dir
-        exchange = Writer(directory).exchange(
+        exchange = Writer(directory_of(os.environ, asked.dir)).exchange(
             asked.tool,
             _arguments(asked.json_text),
             timeout=asked.timeout,

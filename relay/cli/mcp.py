@@ -69,8 +69,7 @@ def _run(argv: List[str]) -> int:
         asked = parse(argv)
         if asked is None:
             return answer("mcp", USAGE)
-        directory = directory_of(os.environ) if asked.dir is None else asked.dir
-        Server(directory, timeout=asked.timeout).run()
+        Server(directory_of(os.environ, asked.dir), timeout=asked.timeout).run()
     except UsageError as error:
         return complain("mcp", f"{error}; see relay mcp --help", USAGE_ERROR)
     except NoDirectory as error:

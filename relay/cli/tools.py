@@ -39,8 +39,7 @@ def run(argv: List[str]) -> int:
         options = parse(argv)
         if "-h" in options or "--help" in options:
             return answer("tools", USAGE)
-        directory = options.get("--dir")
-        held = Held(os.path.abspath(directory_of(os.environ) if directory is None else directory))
+        held = Held(directory_of(os.environ, options.get("--dir")))
     except UsageError as error:
         return complain("tools", f"{error}; see relay tools --help", USAGE_ERROR)
     except NoDirectory as error:

@@ -54,7 +54,7 @@ class Writer:
         clock: Callable[[], float] = time.monotonic,
         random: RandomBytes = os.urandom,
     ) -> None:
-        self._directory = Directory(os.path.abspath(dir))
+        self._directory = Directory(directory_of({}, dir))
         self._source = OptionsSource(own_texts(os.environ if environ is None else environ))
         self._clock = clock
         self._random = random
@@ -201,17 +201,27 @@ def drive(exchange: Exchange) -> str:
         steps.close()
 
 
-def directory_of(environ: Mapping[str, str]) -> str:
-    """Return the session directory that an environment names.
+def directory_of(environ: Mapping[str, str], given: Optional[StrPath] = None) -> str:
+    """Return the path of the session directory: the one given, else the environment's.
+
+    A blank is unset. A relative path is made absolute, since it means another directory once the
+    process has moved.
 
     Raises:
-        NoDirectory: it names none.
+        NoDirectory: none is named, or it is relative to a working directory that is gone.
     """
-    for name in DIR_NAMES:
-        path = environ.get(name, "")
-        if path.strip():
-            return path
-    raise NoDirectory("no session directory is named: give dir, or set RELAY_DIR")
+    for path in ("" if given is None else os.fspath(given), *map(environ.get, DIR_NAMES)):
+        if path and path.strip():
+            break
+    else:
+        raise NoDirectory("no session directory is named: give dir, or set RELAY_DIR")
+    if os.path.isabs(path):
+        return path
+    try:
+        return os.path.abspath(path)
+    except OSError as error:
+        reason = f"is relative, and the working directory is gone: {error.strerror}"
+        raise NoDirectory(f"the session directory {path!r} {reason}") from None
 
 
 _writers: Dict[Tuple[str, Own], Writer] = {}
@@ -221,9 +231,7 @@ _keeping = Lock()
 def _kept(path: Optional[StrPath], environ: Optional[Mapping[str, str]]) -> Writer:
     """Return the kept writer for a directory and what the environment says now."""
     environ = os.environ if environ is None else environ
-    name = os.fspath(directory_of(environ) if path is None else path)
-    # A relative path means another directory once the process has moved.
-    key = (name if os.path.isabs(name) else os.path.abspath(name), own_texts(environ))
+    key = (directory_of(environ, path), own_texts(environ))
     writer = _writers.get(key)
     if writer is None:
         writer = Writer(key[0], environ=environ)

@@ -221,6 +221,10 @@ def _served(
     settings: RelaySettings,
 ) -> tuple[str, bool]:
     """Return the path of what is served, and whether it is a root."""
+    # A blank is unset, here as in every text.
+    one, root = (
+        None if path is None or not os.fspath(path).strip() else path for path in (one, root)
+    )
     if one is None and root is None:
         one, root = settings.dir, settings.root
     if one is not None and root is not None:
@@ -233,7 +237,12 @@ def _served(
         raise NothingToServe(
             "no session directory is named: give one, or set RELAY_DIR; or RELAY_ROOT for many"
         )
-    return os.path.abspath(os.fspath(path)), root is not None
+    try:
+        return os.path.abspath(os.fspath(path)), root is not None
+    except FileNotFoundError:
+        raise NothingToServe(
+            f"{path} is relative, and the working directory is gone; give an absolute path"
+        ) from None
 
 
 def _state(given: str | os.PathLike[str] | None, sources: Sources) -> str:

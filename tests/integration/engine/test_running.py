@@ -391,7 +391,8 @@ class TestBadStart:
         """Without a directory, the message says what to set."""
         from relay import Runner  # noqa: PLC0415 - as a program imports it
 
-        with pytest.raises(RelayError, match="RELAY_DIR"):
-            Runner(tools={}, settings=RelaySettings())
+        for given in (None, "", " "):
+            with pytest.raises(RelayError, match="RELAY_DIR"):
+                Runner(given, tools={}, settings=RelaySettings())
         with pytest.raises(RelayError, match="RELAY_TOOLS_FILE"):
             Runner("somewhere", settings=RelaySettings())

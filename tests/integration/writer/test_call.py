@@ -205,6 +205,17 @@ class TestAsking:
         with pytest.raises(NoDirectory, match="RELAY_DIR"):
             relay.call("any", environ={})
 
+    def test_a_blank_directory_is_none(self, session: Path, serve: Serve) -> None:
+        """A blank never means the working directory: the environment decides, or nothing does."""
+        serve(session)
+        environ = {"RELAY_DIR": str(session)}
+        assert "x" == relay.call("echo", {"text": "x"}, dir=" ", environ=environ)
+        for blank in ("", " "):
+            with pytest.raises(NoDirectory, match="RELAY_DIR"):
+                relay.call("any", dir=blank, environ={"RELAY_DIR": "\t"})
+            with pytest.raises(NoDirectory, match="RELAY_DIR"):
+                Writer(blank)
+
     def test_a_request_that_cannot_be_written(self, session: Path) -> None:
         """A name that the file system does not take is an error of the caller's side."""
         exchange = Writer(session).exchange("any")

@@ -189,6 +189,7 @@ class TestExitStatus:
             (["any", "--timeout", "-5"], "longer than 0"),
             (["any", "--timeout", "25h"], "at most 24h"),
             (["any", "--timeout", "9" * 400], "not a duration"),
+            ([os.fsdecode(b"\xff")], "cannot be written as JSON: holds half of a surrogate pair"),
         ],
     )
     def test_wrong_usage(
@@ -342,6 +343,18 @@ class TestTools:
         ended = relay("tools", "--dir", session)
         assert 69 == ended.status
         assert "no runner has announced itself" in ended.err
+
+    def test_a_working_directory_that_is_gone(
+        self, relay: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where nothing is relative to any more, one message says so: 2."""
+        (tmp_path / "gone").mkdir()
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        for command in (("tools",), ("call", "any")):
+            ended = relay(*command, "--dir", "session")
+            assert (2, 1) == (ended.status, len(ended.err.splitlines())), ended.err
+            assert "the working directory is gone" in ended.err
 
     def test_wrong_usage(self, relay: Command, tmp_path: Path) -> None:
         """What cannot be meant is 2."""
