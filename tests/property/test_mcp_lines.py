@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from relay.mcp.messages import Lines, Message, TooLong, guess_id, line, read
 
 IDS = st.integers(-(10**12), 10**12) | st.text(
-    st.characters(codec="ascii", exclude_characters='"\\{}', min_codepoint=32), max_size=50
+    st.characters(codec="ascii", exclude_characters='"\\{}', min_codepoint=32, max_codepoint=126),
+    max_size=50,
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
