@@ -8,6 +8,7 @@ nothing raises: what is wrong is a problem, said once. Ground floor.
 from __future__ import annotations
 
 import os
+import stat
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 from relayconf.errors import StateError
@@ -158,7 +159,7 @@ def audit_lines(directory: StateDirectory) -> Iterator[bytes]:
         return
     rest = b""
     try:
-        while True:
+        while stat.S_ISREG(os.fstat(fd).st_mode):
             piece = os.read(fd, _CHUNK)
             if not piece:
                 break
