@@ -13,7 +13,7 @@ from typing import NamedTuple
 from relayconf.check.finding import Finding, Place, place_of
 from relayconf.check.inspection import Inspection
 from relayconf.check.writing import is_listed
-from relayconf.compose.nodes import Mapping, Scalar, Sequence, text_of
+from relayconf.compose.nodes import Mapping, Node, Scalar, Sequence, text_of
 from relayconf.layers import concerns
 from relayconf.setting import Contract
 from relayconf.values import is_blank
@@ -72,15 +72,22 @@ def _passed(model: Mapping) -> set[str]:
     """The names that some service hands on as they are, of an inactive profile too."""
     names: set[str] = set()
     for service in _mappings(model, "services"):
-        node = service.entries.get("environment")
-        if isinstance(node, Mapping):
-            names.update(
-                k for k, v in node.entries.items() if isinstance(v, Scalar) and v.value is None
-            )
-        for item in node.items if isinstance(node, Sequence) else ():
-            text = text_of(item) or ""
-            if isinstance(item, Scalar) and ("=" not in text or item.source is not None):
-                names.add(text.partition("=")[0])
+        build = service.entries.get("build")
+        arguments = build.entries.get("args") if isinstance(build, Mapping) else None
+        names |= _alone(service.entries.get("environment")) | _alone(arguments)
+    return names
+
+
+def _alone(node: Node | None) -> set[str]:
+    """The names in a list or mapping that stand without a value, or did before they got one."""
+    names: set[str] = set()
+    if isinstance(node, Mapping):
+        pairs = node.entries.items()
+        names.update(k for k, v in pairs if isinstance(v, Scalar) and v.value is None)
+    for item in node.items if isinstance(node, Sequence) else ():
+        text = text_of(item) or ""
+        if isinstance(item, Scalar) and ("=" not in text or item.source is not None):
+            names.add(text.partition("=")[0])
     return names
 
 

@@ -75,6 +75,11 @@ CLEAN: dict[str, dict[str, str]] = {
         "compose.yaml": HEAD + "    env_file: a.env\n",
         "a.env": "OPTS='-a'\nOPTS=\"${OPTS} -b\"\n",
     },
+    "build arguments": {
+        "compose.yaml": "services:\n  app:\n    build:\n      context: .\n      args: [BASE]\n"
+        "  web:\n    build:\n      context: .\n      args: {TAG: }\n",
+        ".env": "BASE=b\nTAG=1\n",
+    },
     "settings of compose": {
         "compose.yaml": HEAD,
         ".env": "COMPOSE_PROJECT_NAME=p\nDOCKER_BUILDKIT=1\n",
