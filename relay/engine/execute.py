@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from relay.engine.limits import LONGEST_TIMEOUT
-from relay.engine.session import Session
+from relay.engine.served import Served
 from relay.engine.shared import Shared
 from relay.engine.tasks import start
 from relay.engine.telemetry import escaped, event, log, pickup_ms
@@ -44,7 +45,7 @@ class Engine:
         shared: Shared,
         tools: Registry,
         guard: Guard | None,
-        freed: Callable[[Session], None],
+        freed: Callable[[Any], None],
     ) -> None:
         self.shared = shared
         self.tools = tools
@@ -57,7 +58,7 @@ class Engine:
         self.lingering: set[Execution] = set()
         self._idle: asyncio.Future[None] | None = None
 
-    def begin(self, session: Session, request: str, wake: str, picked: float) -> None:
+    def begin(self, session: Served, request: str, wake: str, picked: float) -> None:
         """Execute a request that was claimed at ``picked`` (wall clock)."""
         execution = Execution(self, session, request, wake, picked)
         self.open.add(execution)
@@ -132,7 +133,7 @@ class Execution:
     )
 
     def __init__(
-        self, engine: Engine, session: Session, request: str, wake: str, picked: float
+        self, engine: Engine, session: Served, request: str, wake: str, picked: float
     ) -> None:
         directory = session.place.directory
         if directory is None:  # pragma: no cover - a claim is made in a directory

@@ -6,10 +6,13 @@ Names end in ``_total`` where they only grow. Nothing that a writer has chosen i
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
-from relay.engine.runner import Runner
 from relay.engine.telemetry import Counters
+from relay.settings import RelaySettings
+from relayconf.live import Live
 from relayconf.metrics import Metric, exposition, metrics
 
 _TEXTS = {
@@ -19,16 +22,41 @@ _TEXTS = {
     "requests": "Requests taken.",
     "executed": "Requests whose tool was started.",
     "interrupted": "Claims of dead runners that were answered.",
+    "windows": "Drains that were sent to wait in a sandbox.",
+    "expired": "Windows that ended with nothing, as they may.",
+    "failures": "Windows and safety polls that failed.",
+    "misses": "Requests that a safety poll found and a healthy watch had not.",
+    "demotions": "Times that a remote relay fell back to polling until a trial.",
+    "replays": "Claims that were printed more than once and dropped.",
 }
 
 
-def runner_metrics(runner: Runner, *, now: float | None = None) -> str:
+class Measured(Protocol):
+    """A runner, as far as its metrics are concerned."""
+
+    @property
+    def live(self) -> Live[RelaySettings]:
+        """Its settings."""
+
+    @property
+    def counters(self) -> Counters:
+        """What it has done."""
+
+
+def runner_metrics(runner: Measured, *, now: float | None = None) -> str:
     """Return everything that one runner has to tell, as text."""
     now = time.monotonic() if now is None else now
     return metrics(runner.live, now=now) + exposition(_counters(runner.counters))
 
 
 def _counters(counters: Counters) -> Iterator[Metric]:
-    for name in counters.__slots__:
+    for name, value in counters.values().items():
         text = _TEXTS.get(name, f"{name}.")
-        yield f"relay_{name}_total", "counter", text, [({}, getattr(counters, name))]
+        yield f"relay_{name}_total", "counter", text, [({}, value)]
+    sent: Counter[str] | None = getattr(counters, "sent", None)
+    if sent is not None:
+        text = "Requests to the remote host, by kind."
+        values: list[tuple[Mapping[str, str], float]] = [
+            ({"kind": kind}, count) for kind, count in sorted(sent.items())
+        ]
+        yield "relay_remote_requests_total", "counter", text, values

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from relay.engine.announce import announcement
 from relay.engine.limits import limits_of
-from relay.engine.loop import Loop
+from relay.engine.served import Serving
 from relay.engine.settingswatch import SettingsWatch
 from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, log
@@ -34,7 +34,7 @@ class Obeying:
     """
 
     def __init__(
-        self, live: Live[RelaySettings], shared: Shared, loop: Loop, tools: Registry
+        self, live: Live[RelaySettings], shared: Shared, loop: Serving, tools: Registry
     ) -> None:
         self._live = live
         self._shared = shared

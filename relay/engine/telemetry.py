@@ -73,6 +73,10 @@ class Counters:
     executed: int = 0
     interrupted: int = 0
 
+    def values(self) -> dict[str, int]:
+        """Return them by name."""
+        return {name: getattr(self, name) for name in Counters.__slots__}
+
     def line(self) -> str:
         """Return them as ``name=value`` words."""
-        return " ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
+        return " ".join(f"{name}={value}" for name, value in self.values().items())
