@@ -1,0 +1,113 @@
+"""Connections to one HTTP server that are kept, and that are dropped together once one is dead.
+
+After a cut or a black hole every kept connection is suspect: a request sent on one would wait for
+nothing. ``renew`` lets what is under way go on and sends nothing more there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import httpx
+
+#: A connection that was idle for so long is not used again: well below the 60 seconds after which
+#: common proxies close theirs, and above the pause between two safety polls.
+_KEEPALIVE = 40.0
+
+#: Idle connections kept.
+_KEPT = 4
+
+#: A peer that vanishes without a word is noticed by the kernel after about 15 s.
+_ANY_TLS = ssl.PROTOCOL_TLS_CLIENT
+_PROBING = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 2))
+
+
+class _Line:
+    """One client, and how many use it."""
+
+    __slots__ = ("client", "retired", "users")
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self.client = client
+        self.users = 0
+        self.retired = False
+
+
+class Connections:
+    """The connections to one server.
+
+    Args:
+        headers: sent with every request.
+        secure: whether certificates are going to be verified; reading them all takes a while.
+    """
+
+    def __init__(self, headers: Mapping[str, str], *, secure: bool) -> None:
+        self._headers = dict(headers)
+        self._tls = httpx.create_ssl_context() if secure else ssl.SSLContext(_ANY_TLS)
+        self._line: _Line | None = None
+        self._closed = False
+        self._closing: set[asyncio.Task[None]] = set()
+        self.busy = 0
+
+    @asynccontextmanager
+    async def borrow(self) -> AsyncIterator[_Line]:
+        """Give a client for one request."""
+        if self._closed:
+            raise httpx.ConnectError("the connections were closed")
+        if self._line is None:
+            self._line = _Line(self._client())
+        line = self._line
+        line.users += 1
+        self.busy += 1
+        try:
+            yield line
+        finally:
+            line.users -= 1
+            self.busy -= 1
+            self._drop_if_unused(line)
+
+    def _client(self) -> httpx.AsyncClient:
+        # The environment's proxies are for the world outside; a sandbox is reached directly.
+        limits = httpx.Limits(
+            max_connections=None, max_keepalive_connections=_KEPT, keepalive_expiry=_KEEPALIVE
+        )
+        transport = httpx.AsyncHTTPTransport(
+            verify=self._tls, limits=limits, socket_options=_socket_options()
+        )
+        return httpx.AsyncClient(transport=transport, headers=self._headers, trust_env=False)
+
+    def renew(self) -> None:
+        """Use none of the connections that are there for anything new."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.retired = True
+            self._drop_if_unused(line)
+
+    def _drop_if_unused(self, line: _Line) -> None:
+        if line.retired and line.users == 0:
+            line.retired = False
+            task = asyncio.get_running_loop().create_task(line.client.aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Close what is idle; what is under way closes when it ends."""
+        self._closed = True
+        self.renew()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+
+def _socket_options() -> list[tuple[int, int, int]]:
+    options = [
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    ]
+    for name, value in _PROBING:
+        if hasattr(socket, name):
+            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
+    return options
