@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from relay.cli import logs
 from relay.cli.scrape import Scrape
@@ -16,6 +17,9 @@ from relay.engine.telemetry import event, log
 from relay.settings import RelaySettings
 from relayconf.live import Live, load
 from relayconf.process import read_process
+
+if TYPE_CHECKING:
+    from relay.remote.runner import RemoteRunner
 
 EX_OK = 0
 EX_FAILED = 1
@@ -78,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     live = _settings(arguments)
     handler.go_by(live.current)
     live.subscribe(lambda _old, new: handler.go_by(new.settings))
-    runner = Runner(arguments.dir, root=arguments.root, settings=live)
+    runner = _runner(arguments, live)
     loop = asyncio.new_event_loop()
     try:
         code = loop.run_until_complete(_serve(runner))
@@ -91,6 +95,14 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.flush()
         os._exit(code)
     return code
+
+
+def _runner(arguments: argparse.Namespace, live: Live[RelaySettings]) -> Runner | RemoteRunner:
+    if live.current.backend == "local":
+        return Runner(arguments.dir, root=arguments.root, settings=live)
+    from relay.remote.runner import RemoteRunner  # noqa: PLC0415 - only where it is served
+
+    return RemoteRunner(arguments.dir, settings=live)
 
 
 def _settings(arguments: argparse.Namespace) -> Live[RelaySettings]:
@@ -110,12 +122,15 @@ def _settings(arguments: argparse.Namespace) -> Live[RelaySettings]:
     )
     live = load(RelaySettings, process.sources, strict=process.strict)
     settings = live.current
-    if settings.backend != "local":
-        raise NothingToServe(f"RELAY_BACKEND is {settings.backend}; this version has only local")
+    if settings.backend != "local" and settings.root is not None:
+        raise NothingToServe(
+            f"RELAY_ROOT is set, and RELAY_BACKEND is {settings.backend}: a remote runner serves "
+            "one directory; set RELAY_DIR"
+        )
     return live
 
 
-async def _serve(runner: Runner) -> int:
+async def _serve(runner: Runner | RemoteRunner) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -136,7 +151,7 @@ async def _serve(runner: Runner) -> int:
             scrape.stop()
 
 
-async def _scrape(runner: Runner) -> Scrape | None:
+async def _scrape(runner: Runner | RemoteRunner) -> Scrape | None:
     """Serve metrics where RELAY_METRICS_ADDR says, if it does."""
     where = runner.live.current.metrics_addr
     if where is None:
@@ -147,7 +162,7 @@ async def _scrape(runner: Runner) -> Scrape | None:
     return scrape
 
 
-async def _until_told(runner: Runner, stop: asyncio.Event) -> int:
+async def _until_told(runner: Runner | RemoteRunner, stop: asyncio.Event) -> int:
     ended = asyncio.ensure_future(runner.wait())
     told = asyncio.ensure_future(stop.wait())
     await asyncio.wait([ended, told], return_when=asyncio.FIRST_COMPLETED)

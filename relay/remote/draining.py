@@ -1,0 +1,177 @@
+"""Drains over a host: by the program in python3 or node, or by plain listings and moves.
+
+Which one a sandbox can do is found by a probe. All three obey one text, ``Drains``; the plain one
+cannot wait, so a relay that has no other only polls.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from relay.hosts.host import Faulty, Host, HostError, Missing, NoCommand, TimedOut
+from relay.protocol import request_id
+from relay.remote.program import node_program, python_program
+from relay.remote.report import Order, Report, read_report
+
+#: Output that is asked for at most; the daemon cuts a command's at 1 MiB.
+MOST_OUTPUT = 1_000_000
+
+#: Bytes of requests in one output: base64 makes a third more of them, and there are fields around.
+MOST_ROOM = 512 * 1024
+
+#: Claims in one output.
+MOST_CLAIMS = 64
+
+#: Seconds that a drain needs beside its window: an interpreter's start on a busy machine.
+STARTING = 5.0
+
+_PYTHON = (
+    "import sys,fcntl,select,binascii,zlib,stat,errno;"
+    "print(sys.executable if sys.version_info>=(3,6) else '')"
+)
+_NODE = "require('zlib');console.log(+process.versions.node.split('.')[0]>=12?process.execPath:'')"
+
+
+class Hit(NamedTuple):
+    """A name that a listing found: a request, or a claim of this runner's that it does not know."""
+
+    request: str
+    claimed: bool
+    modified: float
+
+
+class Drains(ABC):
+    """How requests are taken out of one remote directory.
+
+    Guaranteed: a request is claimed by a rename that one wins; a claim is printed until it is
+    known; nothing is claimed under a lease that was not in force at the look before the rename.
+    Not guaranteed: that a drain which was given up has stopped; that what it claimed was printed.
+    """
+
+    #: Whether a drain can wait inside the sandbox.
+    waits: bool
+    #: How it does it, for a log line.
+    means: str
+
+    def __init__(self, host: Host, path: str, runner: str) -> None:
+        self.host = host
+        self.path = path
+        self.runner = runner
+
+    @abstractmethod
+    async def drain(self, order: Order, *, grace: float, kind: str) -> Report:
+        """Do one drain; seconds of ``grace`` beyond its window may pass.
+
+        Raises:
+            HostError: it did not end as it should, or what it says makes no sense.
+        """
+
+    @abstractmethod
+    async def release(self, generation: int) -> None:
+        """Empty the lease where it is still this runner's.
+
+        Raises:
+            HostError: that may not have happened.
+        """
+
+    async def look(self, known: Sequence[str]) -> list[Hit]:
+        """List the directory from outside, which depends on nothing inside.
+
+        Args:
+            known: ids that this runner works on.
+
+        Raises:
+            Missing: the directory is not there.
+            HostError: it cannot be listed.
+        """
+        hits = []
+        mine = f".claim.{self.runner}"
+        working = set(known)
+        for entry in await self.host.entries(self.path):
+            request = request_id(entry.name)
+            claimed = request is None and entry.name.endswith(mine)
+            if claimed:
+                request = request_id(entry.name.removesuffix(mine) + ".req.json")
+            if request is not None and request not in working:
+                hits.append(Hit(request, claimed, entry.modified))
+        return hits
+
+
+class ProgramDrains(Drains):
+    """Drains by the program, which ``argv`` runs; options follow it."""
+
+    waits = True
+
+    def __init__(self, host: Host, path: str, runner: str, argv: Sequence[str]) -> None:
+        super().__init__(host, path, runner)
+        self._argv = tuple(argv)
+        self.means = argv[0]
+
+    async def drain(self, order: Order, *, grace: float, kind: str) -> Report:
+        """See ``Drains.drain``."""
+        options = [
+            f"window={order.window:.3f}",
+            f"rescan={order.rescan:.3f}",
+            f"poll={order.poll:.3f}",
+            f"count={min(order.most, MOST_CLAIMS)}",
+            f"bytes={min(order.room, MOST_ROOM)}",
+            f"known={','.join(order.known)}",
+        ]
+        if order.keep:
+            options.append(f"keep={order.keep:.0f}")
+        if order.take:
+            options.append(f"take={order.take}")
+        if order.make:
+            options.append("make=1")
+        return await self._run(order.generation, options, order.window + grace, kind)
+
+    async def release(self, generation: int) -> None:
+        """See ``Drains.release``."""
+        await self._run(generation, ["release=1"], STARTING, "release")
+
+    async def _run(self, generation: int, options: list[str], seconds: float, kind: str) -> Report:
+        which = [f"dir={self.path}", f"runner={self.runner}", f"generation={generation}"]
+        argv = [*self._argv, *which, *options]
+        done = await self.host.run(argv, seconds=seconds, max_output=MOST_OUTPUT, kind=kind)
+        if done.timed_out:
+            raise TimedOut(f"{self.host.name}: a drain did not end in {seconds:g} s")
+        if done.code != 0:
+            last = ascii(done.stderr.strip().rpartition("\n")[2][:200])
+            raise Faulty(f"{self.host.name}: a drain ended with {done.code}: {last}")
+        if done.cut:
+            raise Faulty(f"{self.host.name}: a drain's output was cut")
+        return read_report(done.stdout)
+
+
+async def find_drains(host: Host, path: str, runner: str, *, seconds: float) -> Drains:
+    """Ask the sandbox what it can run, and return the best that it can.
+
+    Raises:
+        HostError: it cannot be asked.
+    """
+    from relay.remote.plain import PlainDrains  # noqa: PLC0415 - it builds on this module
+
+    python = await _where(host, ["python3", "-I", "-S", "-c", _PYTHON], seconds)
+    if python:
+        argv = [python, "-I", "-S", "-c", python_program()]
+        return ProgramDrains(host, path, runner, argv)
+    node = await _where(host, ["node", "-e", _NODE], seconds)
+    if node:
+        return ProgramDrains(host, path, runner, [node, "-e", node_program(), "--"])
+    return PlainDrains(host, path, runner)
+
+
+async def _where(host: Host, argv: list[str], seconds: float) -> str:
+    """Return the path of an interpreter that works; a wrapper on PATH would cost at each start."""
+    try:
+        done = await host.run(argv, seconds=seconds, max_output=4096, kind="probe")
+    except NoCommand:
+        return ""
+    found = done.stdout.strip()
+    return found if done.code == 0 and posixpath.isabs(found) and "\n" not in found else ""
+
+
+__all__ = ["Drains", "Hit", "HostError", "Missing", "ProgramDrains", "find_drains"]

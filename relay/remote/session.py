@@ -1,0 +1,403 @@
+"""One remote session: what is claimed, executed, answered and published, and for whom.
+
+It stands between the loop that decides when to look, the engine that executes, and the host. A
+request is executed once: what was printed again is known by id, inode and mtime. An answer is
+published until it is there or its caller is gone; its slot is free only then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from relay.engine.shared import Shared
+from relay.engine.telemetry import escaped, log
+from relay.hosts.host import Host, HostError, NoCommand, TimedOut, Unreachable
+from relay.protocol import claim_name
+from relay.remote.announcing import Announcing
+from relay.remote.burying import Burying
+from relay.remote.counters import RemoteCounters
+from relay.remote.directory import RemoteDirectory
+from relay.remote.draining import MOST_CLAIMS, MOST_ROOM, STARTING, Drains, Hit, find_drains
+from relay.remote.limits import Random, RemoteLimits
+from relay.remote.publications import Publications
+from relay.remote.report import Claim, Order, Report
+from relay.remote.seen import Seen
+from relay.remote.waiting import Waiting
+
+#: Requests in flight at most: the keys of all travel with each drain, as one argument.
+_MOST_IN_FLIGHT = 400
+
+#: Claims whose answers were given up and that are still remembered.
+_MOST_GIVEN_UP = 100
+
+#: Seconds between two removals of what nobody fetched, at least.
+_TIDY_AT_LEAST = 60.0
+
+#: Drains at the start, each of which may clear a batch.
+_SWEEPS = 50
+
+#: A file's time may lag behind the clock by a tick, and a clock is read before a lease is taken.
+_MARGIN = 0.05
+
+
+class Owner(Protocol):
+    """The runner, as far as one of its remote sessions knows it."""
+
+    def begin(self, session: RemoteSession, request: str, wake: str, picked: float) -> None:
+        """Execute a request that is in ``session``'s directory."""
+
+    def freed(self, session: RemoteSession) -> None:
+        """A slot of a session is free."""
+
+    def is_dead(self, session: RemoteSession, runner: str) -> bool:
+        """Whether another runner of this session ran on this machine and lives no more."""
+
+
+class RemotePlace:
+    """What reports and the engine ask of a session's place: its path, its directory, its faults."""
+
+    def __init__(self, announcing: Announcing, directory: RemoteDirectory) -> None:
+        self._announcing = announcing
+        self.path = announcing.path
+        self.directory: RemoteDirectory | None = directory
+
+    @property
+    def unannounced(self) -> str:
+        """Why the writers could not be told; empty where they were."""
+        return self._announcing.unannounced
+
+
+class RemoteSession:
+    """One session directory behind a host.
+
+    Args:
+        host: how it is reached.
+        path: the directory there.
+        shared: the runner's parts.
+        owner: its runner.
+        limits: the settings in force.
+        random: a source of jitter.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        path: str,
+        shared: Shared,
+        owner: Owner,
+        *,
+        limits: RemoteLimits,
+        random: Random,
+    ) -> None:
+        self.host = host
+        self.path = path
+        self.runner = shared.locks.runner
+        self.in_flight: set[str] = set()
+        self.held = 0
+        self.not_before: float | None = None
+        self.limits = limits
+        self._shared = shared
+        self._owner = owner
+        self._drains: Drains | None = None
+        self._claims: dict[str, Claim] = {}
+        self._until: dict[str, float] = {}
+        self._publishing: set[str] = set()
+        self._given_up: dict[str, None] = {}
+        self._accepted: list[Claim] = []
+        self._seen = Seen(shared.clock)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._tidied_at = shared.clock()
+        self._patient_until = 0.0
+        self._burying_now = False
+        self._half_trip = 0.0
+        self._directory = RemoteDirectory(self.runner, self._publish)
+        self.announcing = Announcing(host, path, lambda: shared.announcement, clock=shared.clock)
+        self.place = RemotePlace(self.announcing, self._directory)
+        self._burying = Burying(host, path, self.runner, is_dead=self.is_dead)
+        self._publications = Publications(
+            host, path, self.runner, clock=shared.clock, on_trouble=self._trouble
+        )
+        self.counted: Counter[str] = Counter()
+        counters = shared.counters
+        self.counters = counters if isinstance(counters, RemoteCounters) else RemoteCounters()
+        self.waiting = Waiting(
+            self,
+            limits=lambda: self.limits,
+            clock=shared.clock,
+            random=random,
+            counters=self.counters,
+            name=escaped(f"{path} on {host.name}"),
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether a drain can wait inside the sandbox."""
+        return self._drains is not None and self._drains.waits
+
+    async def start(self) -> None:
+        """Take the lease, answer for what was left behind, and tell the writers.
+
+        Raises:
+            HostError: the host cannot be used, within RELAY_FILE_OP_TIMEOUT_MS.
+        """
+        began = self._shared.wall()
+        before = await self._first_contact()
+        if not before or before == self.runner or self.is_dead(before):
+            self.not_before = began - _MARGIN
+        self._tidied_at = float("-inf")
+        for _ in range(_SWEEPS):
+            report = await self.drain(
+                0.0, self.limits.grace + STARTING, take="", tag=1, kind="poll"
+            )
+            if report.status not in {"claimed", "idle"}:
+                break
+            self.accept(report)
+            self.execute("poll")
+            if report.status == "idle" or not self.has_room():
+                break
+        await self.announcing.now()
+
+    async def _first_contact(self) -> str:
+        """Find out what the sandbox can run, take the lease; return whose it was before.
+
+        Raises:
+            HostError: it cannot be reached in time, or refuses.
+        """
+        deadline = self._shared.clock() + self.limits.file_op_timeout
+        while True:
+            try:
+                await self.probe()
+                report = await self._send(
+                    Order(1, take="force", make=True), self.limits.grace + STARTING, "lease"
+                )
+            except (Unreachable, TimedOut):
+                if self._shared.clock() >= deadline:
+                    raise
+                await asyncio.sleep(0.2)
+                self.host.renew()
+            else:
+                if report.status in {"idle", "claimed"}:
+                    return report.before
+                told = report.error or report.status
+                raise HostError(
+                    f"{self.host.name}: {escaped(self.path)} cannot be served: {told}; the "
+                    "directory's parent must be there and the directory be writable"
+                )
+
+    async def probe(self) -> None:
+        """See ``Sandbox.probe``."""
+        seconds = self.limits.file_op_timeout
+        self._drains = await find_drains(self.host, self.path, self.runner, seconds=seconds)
+        log.info("%s: drains by %s", self.waiting.name, escaped(self._drains.means))
+
+    async def drain(
+        self, seconds: float, grace: float, *, take: str, tag: int, kind: str
+    ) -> Report:
+        """See ``Sandbox.drain``."""
+        if self._drains is None:
+            await self.probe()
+        limits = self._shared.limits
+        order = Order(
+            tag,
+            window=seconds,
+            rescan=self.limits.rescan,
+            poll=min(self.limits.poll, self.limits.rescan),
+            most=self._free(),
+            room=min(MOST_ROOM, limits.max_request),
+            known=(*(claim.key for claim in self._claims.values()), *self._given_up),
+            keep=self._keep(),
+            take=take,
+        )
+        try:
+            return await self._send(order, grace, kind)
+        except NoCommand:
+            self._drains = None
+            raise
+
+    async def _send(self, order: Order, grace: float, kind: str) -> Report:
+        if self._drains is None:  # pragma: no cover - every caller has probed
+            raise NoCommand(f"{self.host.name}: nothing can be run")
+        return await self._drains.drain(order, grace=grace, kind=kind)
+
+    def _keep(self) -> float:
+        """Return how long unfetched answers are kept, where it is time to remove older ones."""
+        now, timeout = self._shared.clock(), self._shared.limits.timeout
+        if now - self._tidied_at < max(_TIDY_AT_LEAST, timeout / 4):
+            return 0.0
+        if self._shared.wall() < self._patient_until:
+            return 0.0
+        self._tidied_at = now
+        return timeout
+
+    def _free(self) -> int:
+        limits = self._shared.limits
+        if not self._shared.slots.has_one_for(self):
+            return 0
+        most = min(limits.session_max_in_flight, _MOST_IN_FLIGHT)
+        left = limits.max_in_flight - limits.max_in_flight // 4 - self._shared.slots.taken
+        return max(0, min(most - len(self.in_flight), max(1, left), MOST_CLAIMS))
+
+    def has_room(self) -> bool:
+        """See ``Sandbox.has_room``."""
+        return self._free() > 0
+
+    async def look(self) -> list[Hit]:
+        """See ``Sandbox.look``."""
+        if self._drains is None:
+            await self.probe()
+        if self._drains is None:  # pragma: no cover - the probe finds something or raises
+            return []
+        began = self._shared.clock()
+        known = [*self.in_flight, *(key.partition(":")[0] for key in self._given_up)]
+        hits = await self._drains.look(known)
+        trip = (self._shared.clock() - began) / 2
+        self._half_trip = min(self._half_trip or trip, trip)
+        return hits
+
+    def accept(self, report: Report) -> int:
+        """See ``Sandbox.accept``."""
+        new = 0
+        for claim in report.claims:
+            if claim.request in self.in_flight or not self._seen.first(claim.key):
+                self.counters.replays += 1
+                continue
+            if new >= MOST_CLAIMS:
+                break
+            self.in_flight.add(claim.request)
+            self._shared.slots.taken += 1
+            self.counters.requests += 1
+            self._claims[claim.request] = claim
+            self._until[claim.request] = self._shared.clock() + self._shared.limits.timeout
+            self._accepted.append(claim)
+            new += 1
+        if report.foreign and not self._burying_now:
+            self._burying_now = True
+            self._run(self._bury(report))
+        return new
+
+    async def _bury(self, report: Report) -> None:
+        limits = self._shared.limits
+        try:
+            self.counters.interrupted += await self._burying.look(
+                report.foreign, limits.timeout, limits.max_request
+            )
+        except HostError as error:
+            log.info("%s: claims of others stay for now: %s", self.waiting.name, error)
+        finally:
+            self._burying_now = False
+
+    def execute(self, wake: str) -> None:
+        """See ``Sandbox.execute``."""
+        accepted, self._accepted = self._accepted, []
+        for claim in accepted:
+            if claim.data is None and not claim.bad:
+                self._run(self._fetch(claim, wake))
+            else:
+                self._begin(claim, wake)
+
+    async def _fetch(self, claim: Claim, wake: str) -> None:
+        """Read what was too large to be printed."""
+        limit = self._shared.limits.max_request
+        if claim.size <= limit:
+            name = posixpath.join(self.path, claim_name(claim.request, self.runner))
+            try:
+                data = await self.host.read(name, limit=limit)
+            except HostError as error:
+                if isinstance(error, (TimedOut, Unreachable)):
+                    self._trouble()
+                claim = claim._replace(bad=f"the request cannot be read: {error.code}")
+            else:
+                claim = claim._replace(data=data, size=len(data))
+        self._begin(claim, wake)
+
+    def _begin(self, claim: Claim, wake: str) -> None:
+        picked = self._shared.wall()
+        self._directory.add(claim, picked - claim.age - self._half_trip)
+        self._owner.begin(self, claim.request, wake, picked)
+
+    def _publish(self, request: str, data: bytes) -> None:
+        self._publishing.add(request)
+        self._publications.send(
+            request,
+            data,
+            until=lambda: self._until.get(request, 0.0),
+            over=lambda published: self._over(request, published=published),
+        )
+
+    def done(self, request: str, *, awaited_until: float | None = None) -> None:
+        """Note that a request is answered, or given up; its slot is freed with its publication.
+
+        Args:
+            request: its id.
+            awaited_until: the deadline of a caller that waits longer than RELAY_TIMEOUT_MS, on the
+                wall clock.
+        """
+        if awaited_until is not None:
+            self._patient_until = max(self._patient_until, awaited_until)
+            left = awaited_until - self._shared.wall()
+            self._until[request] = self._shared.clock() + left
+        if request not in self._publishing:
+            self._over(request, published=False)
+
+    def _over(self, request: str, *, published: bool) -> None:
+        self._publishing.discard(request)
+        self._until.pop(request, None)
+        claim = self._claims.pop(request, None)
+        if claim is not None and not published:
+            self._given_up[claim.key] = None
+            if len(self._given_up) > _MOST_GIVEN_UP:
+                del self._given_up[next(iter(self._given_up))]
+        self.in_flight.discard(request)
+        self._shared.slots.taken -= 1
+        self._owner.freed(self)
+
+    def change(self, limits: RemoteLimits) -> None:
+        """Go by new settings."""
+        self.limits = limits
+        self.host.timeout = limits.file_op_timeout
+        self.announcing.soon()
+        self.waiting.wake()
+
+    async def rejoin(self) -> None:
+        """See ``Sandbox.rejoin``."""
+        self._given_up.clear()
+        self.announcing.forget()
+        self.announcing.soon()
+
+    def distrust(self) -> None:
+        """See ``Sandbox.distrust``."""
+        self.host.renew()
+
+    def is_dead(self, runner: str) -> bool:
+        """See ``Sandbox.is_dead``."""
+        return self._owner.is_dead(self, runner)
+
+    def _trouble(self) -> None:
+        self.waiting.suspect()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def leave(self, patience: float) -> None:
+        """Publish what is left to publish, empty the lease, and let the host go.
+
+        Args:
+            patience: seconds that the publications may take.
+        """
+        await self._publications.flush(patience)
+        self.announcing.stop()
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._drains is not None and not self.waiting.standby:
+            try:
+                async with asyncio.timeout(max(1.0, patience)):
+                    await self._drains.release(self.waiting.generation)
+            except (HostError, TimeoutError) as error:
+                log.info("%s: its lease was not emptied: %s", self.waiting.name, error)
+        await self.host.close()
