@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from relayconf.cli.version import Version
 from relayconf.setting import MASK
 
 #: Every command, in the order of the help; each is the module of that name beside this one.
@@ -45,7 +46,7 @@ def build_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
         "what a value is, where it comes from, and what is wrong with it.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action=_Version)
+    parser.add_argument("--version", action=Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in argv[:1] if argv and argv[0] in COMMANDS else COMMANDS:
         import_module(f"relayconf.cli.{command}").add_parser(commands)
@@ -82,23 +83,3 @@ def _columns() -> int:
         return int(os.environ.get("COLUMNS", "")) or os.get_terminal_size().columns
     except (OSError, ValueError):
         return 80
-
-
-class _Version(argparse.Action):
-    """Print the version; looked up only when asked for, since that is slow."""
-
-    def __init__(self, option_strings: list[str], dest: str) -> None:
-        super().__init__(option_strings, dest, nargs=0, help="print the version and exit")
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        del namespace, values, option_string
-        from importlib.metadata import version  # noqa: PLC0415 - slow to import
-
-        print(f"relayconf {version('relayconf')}")  # noqa: T201 - the answer
-        parser.exit()
