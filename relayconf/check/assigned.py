@@ -17,6 +17,9 @@ from relayconf.targets import find_contract
 #: The label by which a service names its own contract; several with commas between them.
 LABEL = "relayconf.target"
 
+#: Stands for a service where a contract has none.
+NOBODY = ""
+
 _OWN = "relayconf"
 
 
@@ -86,18 +89,20 @@ def _known(project: Project, service: str) -> None:
 
 
 def _fitting(project: Project, contract: Contract) -> str:
-    """The service of the target's name, else the only one that has any of its settings."""
+    """The service of the target's name, else the only one that has any of its settings.
+
+    Where none has any, the contract is nobody's: the project's env files are judged by it all the
+    same, and what they set reaches no container.
+    """
     if contract.target in project.services:
         return contract.target
     fitting = [n for n, bindings in project.services.items() if _fits(contract, bindings)]
     if not fitting and len(project.services) == 1:
         return next(iter(project.services))
-    if len(fitting) == 1:
-        return fitting[0]
-    what = f"{', '.join(fitting)} have" if fitting else "no service has"
-    raise TargetError(
-        f"{what} settings of {contract.target}; say which by --service S or --contract S=TARGET"
-    )
+    if len(fitting) > 1:
+        what = f"{', '.join(fitting)} have settings of {contract.target}"
+        raise TargetError(f"{what}; say which by --service S or --contract S=TARGET")
+    return fitting[0] if fitting else NOBODY
 
 
 def _fits(contract: Contract, bindings: Mapping[str, object]) -> bool:

@@ -21,7 +21,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         judged = container(project, service)
         place = _of_service(inspection, service)
         for contract in contracts:
-            yield from expired(inspection, contract, judged, service, place)
+            yield from expired(inspection, contract, judged, service or None, place)
 
 
 def expired(

@@ -119,11 +119,11 @@ def _not_forwarded(
     service, contract = declaring
     own = inspection.project.services.get(service, {}) if inspection.project else {}
     written = own.get(name)
-    message = f"it is set here, and no service hands it on; {service} ({contract.target}) "
+    message = f"it is set here, and no service hands it on; {service or 'a service'} "
     if written is not None:
-        message += f"has its own value at {written.chain[0].origin}"
+        message += f"({contract.target}) has its own value at {written.chain[0].origin}"
     else:
-        message += "would read it"
+        message += f"({contract.target}) would read it"
     fix = f"{name}:"
     for binding in own.values():
         step = binding.chain[0]
@@ -131,4 +131,4 @@ def _not_forwarded(
             listed = is_listed(inspection.texts, place_of(step.origin), binding.name)
             fix = f"- {name}" if listed else fix
             break
-    return Finding("not-forwarded", message, place, name, service, fix)
+    return Finding("not-forwarded", message, place, name, service or None, fix)

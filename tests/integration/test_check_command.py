@@ -343,6 +343,16 @@ class TestContracts:
         assert 2 == outcome.code
         assert "runner, web have settings of relay" in outcome.err
 
+    def test_nobody_fits(self, run: Run, tmp_path: Path) -> None:
+        """A target that no service has settings of still says what its settings do not reach."""
+        compose = "services: {a: {image: i}, b: {image: i}}\n"
+        (tmp_path / "compose.yaml").write_text(compose)
+        (tmp_path / ".env").write_text("RELAY_POLL_MS=20\nRELAY_POL_MAX_MS=1s\n")
+        findings = run("check", "-f", "compose.yaml", "--target", "relay", "--json").findings
+        assert [("not-forwarded", 1, None), ("near-miss", 2, None)] == [
+            (finding["code"], finding["line"], finding["service"]) for finding in findings
+        ]
+
 
 class TestTarget:
     def test_env_files_and_settings_files(self, run: Run, tmp_path: Path) -> None:
