@@ -30,7 +30,7 @@ test: $(made)
 	@$(bin)/python -m pytest -q $(ARGS)
 
 bench: $(made)
-	@$(bin)/python -m tests.bench.roundtrip $(ARGS)
+	@$(bin)/relay bench $(ARGS)
 
 check: $(made)
 	@$(bin)/ruff check --quiet .

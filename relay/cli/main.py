@@ -10,8 +10,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from relay.cli import bundle, demo, serve
+from relay.cli import bench, bundle, demo, serve
 from relay.errors import RelayError
+from relayconf.cli.streams import prepare
+from relayconf.cli.version import Version
 from relayconf.errors import RelayconfError, StrictError
 
 EX_USAGE = 2
@@ -28,6 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="Settings are RELAY_* variables: relayconf show relay",
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action=Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     serve.add_parser(commands)
     # For the list of commands alone: these take the short way of relay.cli.
@@ -35,12 +38,15 @@ def build_parser() -> argparse.ArgumentParser:
     commands.add_parser("tools", help="the tools that a session's runner offers")
     commands.add_parser("mcp", help="offer a session's tools as an MCP server on stdin and stdout")
     bundle.add_parser(commands)
+    bench.add_parser(commands)
     demo.add_parser(commands)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; no exception leaves but SystemExit."""
+    # A runner whose stderr is closed does its work all the same.
+    prepare()
     arguments = build_parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))

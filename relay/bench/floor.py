@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 IN_MOVED_TO = 0x80
 IN_CLOEXEC = os.O_CLOEXEC
@@ -63,7 +63,8 @@ def take(directory: str, name: str) -> bytes:
 def serve(directory: str) -> None:
     """Answer every request with its own bytes, for ever."""
     fd = watch(directory)
-    print("ready", flush=True)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     while True:
         for name in moved(fd):
             if name.endswith(".req"):
@@ -86,6 +87,27 @@ class Client:
         while wanted not in moved(self._fd):
             pass
         return take(self._directory, wanted)
+
+    def keep(self, data: bytes, *, callers: int, calls: int, clock: Callable[[], int]) -> list[int]:
+        """Keep ``callers`` calls under way until ``calls`` are answered; return what each took."""
+        begun: dict[str, int] = {}
+
+        def ask() -> None:
+            self._count += 1
+            begun[f"{self._count}.res"] = clock()
+            publish(self._directory, f"{self._count}.req", data)
+
+        for _ in range(callers):
+            ask()
+        took: list[int] = []
+        while begun:
+            for name in moved(self._fd):
+                if name in begun:
+                    take(self._directory, name)
+                    took.append(clock() - begun.pop(name))
+                    if len(took) + len(begun) < calls:
+                        ask()
+        return took
 
     def close(self) -> None:
         """Give the watch back."""
