@@ -169,6 +169,15 @@ class TestInstalled:
         assert done.stderr == ""
         assert f"usage: {command}" in done.stdout
 
+    @pytest.mark.parametrize("command", ["relayconf", "relay"])
+    def test_says_its_version(
+        self, installed: Path, tmp_path: Path, wheel: Path, command: str
+    ) -> None:
+        """Both commands say which version is installed."""
+        version = wheel.name.split("-")[1]
+        said = succeed(installed / command, "--version", within=tmp_path)
+        assert f"{command} {version}" == said.strip()
+
     def test_shows_the_settings(self, installed: Path, tmp_path: Path) -> None:
         """The contract is found inside the package."""
         (tmp_path / "my.env").write_text("RELAY_POLL_MS=250ms\n")

@@ -177,6 +177,14 @@ class TestServing:
         assert "id=my_call-" in pickups[0]
         assert re.search(r"stage=relay_stopped .* requests=2 executed=2 ", program.lines[-1])
 
+    def test_without_stderr(self, programs: list[Program], folder: Path) -> None:
+        """A runner whose stderr is closed serves, and says nothing."""
+        program = serve(programs, folder, prefix=("sh", "-c", 'exec "$@" 2>&-', "sh"))
+        program.session.mkdir()
+        assert "hi" == Writer(program.session, environ={}).call("echo", {"text": "hi"})
+        assert 0 == program.stop()
+        assert [] == program.lines
+
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_it_makes_the_last_component(
         self, programs: list[Program], folder: Path, number: signal.Signals
