@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator
 
 from relayconf.generate import phrases
+from relayconf.names import fileable
 from relayconf.setting import Contract, Setting
 
 _WIDTH = 100
@@ -84,7 +85,7 @@ def _facts(setting: Setting, contract: Contract) -> Iterator[tuple[str, str]]:
         yield "rule", rule
     yield "default", default or "none"
     yield "applies", phrases.when(setting)
-    if setting.secret:
+    if fileable(setting):
         yield "as a file", f"{setting.name}_FILE=/path, or a Compose secret called {setting.name}"
     if setting.legacy:
         yield "legacy name", ", ".join(setting.legacy)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from relayconf import wording
 from relayconf.generate import phrases
 from relayconf.generate.env_example import dotenv_text
+from relayconf.names import fileable
 from relayconf.setting import Contract, Setting
 
 _NAME = re.compile(r"\b[A-Za-z_][A-Za-z0-9_]*\b")
@@ -111,7 +112,7 @@ def _facts(setting: Setting, contract: Contract) -> Iterator[tuple[str, str]]:
     if phrases.jitter(setting):
         yield "Jitter", escaped(phrases.jitter(setting) or "")
     yield "Applies", phrases.when(setting)
-    if setting.secret:
+    if fileable(setting):
         name = code(f"{setting.name}_FILE")
         yield "As a file", f"{name} names it, or a Compose secret is called {code(setting.name)}"
     if setting.allow_blank:
