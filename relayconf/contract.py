@@ -15,11 +15,12 @@ from relayconf.errors import ContractError, SourceError
 from relayconf.jsontext import NotJson, locate, parse
 from relayconf.layers import read_bytes
 from relayconf.literal import literal
+from relayconf.nearest import nearest
 from relayconf.place import Place, Source
 from relayconf.properties import name, read_setting, word
 from relayconf.rules import Number, broken
 from relayconf.setting import ORDERED_TYPES, Contract, Rule, Setting
-from relayconf.values.spelling import ascii_lower
+from relayconf.values.spelling import ascii_lower, excerpt
 
 __all__ = [
     "VERSION",
@@ -195,6 +196,11 @@ def _rule(place: Place, settings: Mapping[str, Setting]) -> Rule:
 
 def _side(place: Place, settings: Mapping[str, Setting]) -> str:
     text = place.text()
-    if text not in settings or settings[text].type not in ORDERED_TYPES:
-        raise place.error(f"{text!r} is not a declared setting with an order")
+    ordered = [known for known, setting in settings.items() if setting.type in ORDERED_TYPES]
+    if text not in ordered:
+        # A class names its fields without the prefix.
+        meant = [known for known in ordered if known.endswith(f"_{text.upper()}")]
+        near = meant[0] if len(meant) == 1 else nearest(text, ordered)
+        hint = f"; did you mean {near}?" if near else ""
+        raise place.error(f"{excerpt(text)!r} is not a declared setting with an order{hint}")
     return text

@@ -37,6 +37,8 @@ def nearest(word: str, candidates: Iterable[str]) -> Optional[str]:
     best, best_edits = None, _MOST_EDITS + 1
     for candidate, spelled in known:
         own = len(lowered) - _shared_parts(lowered, spelled)
+        if own == 1 and len(spelled) == len(lowered) and spelled != lowered:
+            continue  # one letter for another is no slip, where there is no more than one
         limit = min(best_edits - 1, max(1, own // _CHARACTERS_PER_EDIT))
         if abs(len(spelled) - len(lowered)) <= limit:
             edits = distance(lowered, spelled)

@@ -246,6 +246,8 @@ class TestFaults:
             (5, "rules[0]: must be an object"),
             ({"low": "API_C"}, "rules[0].low: 'API_C' is not a declared setting"),
             ({"low": "API_S"}, "rules[0].low: 'API_S' is not a declared setting with an order"),
+            ({"low": "a"}, "'a' is not a declared setting with an order; did you mean API_A?"),
+            ({"low": "API_AA"}, "with an order; did you mean API_A?"),
             ({"high": "API_N"}, "API_A and API_N cannot be compared"),
             ({"moves": "API_N"}, "rules[0].moves: must be API_A or API_B"),
             ({"strict": "no"}, "rules[0].strict: must be true or false"),

@@ -44,6 +44,13 @@ class TestNearest:
         names = ["APP_POLL_MAX_MS", "APP_POLL_MS", "APP_POLL_MIN_MS"]
         assert "APP_POLL_MS" == nearest("APP_POLL", names)
 
+    def test_single_letters(self) -> None:
+        """One letter is no slip for another one, though it is for none or two."""
+        assert nearest("APP_X", ["APP_A", "APP_B"]) is None
+        assert nearest("c", ["a", "b"]) is None
+        assert "B" == nearest("b", ["A", "B"])
+        assert "APP_AB" == nearest("APP_A", ["APP_AB", "APP_CD"])
+
     def test_first_of_equals(self) -> None:
         """Among equally near ones the order of the declaration decides."""
         assert "on" == nearest("onn", ["on", "onnx"])
