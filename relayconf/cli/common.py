@@ -21,7 +21,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--target",
         metavar="TARGET",
-        help="an installed name (relay), module:Class, or the path of a contract",
+        help="an installed name (relay), module:Class, or the path of a contract; without one, the "
+        "only target installed beside relayconf's own",
     )
     group.add_argument(
         "--env-file",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
-import sys
+import shlex
 import tomllib
 from collections.abc import Mapping
+from errno import EEXIST
 
-from relayconf.cli import common
+from relayconf.cli import common, streams
 from relayconf.errors import SourceError, TargetError
+from relayconf.layers import read_bytes
 from relayconf.setting import Contract
 from relayconf.targets import find_class, find_contract
 
@@ -34,7 +36,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """Write or compare; 1 on drift or where a file cannot be written."""
     files = _planned(arguments.target)
-    return _compare(files) if arguments.check else _write(files)
+    if not arguments.check:
+        return _write(files)
+    if not _drifted(files):
+        return 0
+    again = f" --target {shlex.quote(arguments.target)}" if arguments.target else ""
+    streams.complain(f"generated files are stale; run 'relayconf generate{again}'")
+    return 1
 
 
 def listed_targets() -> list[str]:
@@ -47,15 +55,14 @@ def listed_targets() -> list[str]:
         SourceError: pyproject.toml is unreadable or damaged, or the list is not one of texts.
     """
     path = "pyproject.toml"
-    try:
-        with open(path, "rb") as file:
-            project = tomllib.load(file)
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return []
-    except OSError as error:
-        raise SourceError(f"cannot read the file: {error.strerror}", origin=path) from None
+    try:
+        project = tomllib.loads(read_bytes(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SourceError(str(error), origin=path) from None
+    except RecursionError:
+        raise SourceError("it nests too deep", origin=path) from None
     listed: object = project
     for key in ("tool", "relayconf", "targets"):
         listed = listed.get(key) if isinstance(listed, dict) else None
@@ -95,7 +102,8 @@ def _declared(name: str) -> Contract:
         return find_contract(name)
 
 
-def _compare(files: Mapping[str, str]) -> int:
+def _drifted(files: Mapping[str, str]) -> bool:
+    """Print what differs from what is to be, and return whether anything does."""
     drift = False
     for path, text in files.items():
         old = _read(path)
@@ -106,9 +114,7 @@ def _compare(files: Mapping[str, str]) -> int:
             (old or "").splitlines(), text.splitlines(), path, f"{path} (generated)", lineterm=""
         )
         common.print_text("\n".join(lines) if old is not None else f"{path}: missing")
-    if drift:
-        sys.stderr.write("relayconf: generated files are stale; run 'relayconf generate'\n")
-    return 1 if drift else 0
+    return drift
 
 
 def _write(files: Mapping[str, str]) -> int:
@@ -116,17 +122,25 @@ def _write(files: Mapping[str, str]) -> int:
         if _read(path) == text:
             continue
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            _put(path, text)
         except OSError as error:
-            sys.stderr.write(f"relayconf: cannot write {path}: {error.strerror}\n")
+            streams.complain(f"cannot write {path}: {error.strerror}")
             return 1
         common.print_text(f"wrote {path}")
     return 0
 
 
+def _put(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(EEXIST, "something that is no file stands there")
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+
+
 def _read(path: str) -> str | None:
+    if not os.path.isfile(path):
+        return None  # opening a FIFO would wait for a writer
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()

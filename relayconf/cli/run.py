@@ -94,8 +94,8 @@ def _become(command: Sequence[str], environ: dict[bytes, bytes]) -> int:
         return _refuse(command[0], error, EX_NOT_FOUND)
     except OSError as error:
         return _refuse(command[0], error, EX_NOT_RUNNABLE)
-    except ValueError:
-        return _refuse(command[0], OSError(0, "an argument holds a NUL character"), EX_NOT_RUNNABLE)
+    except ValueError:  # an empty one; no argument of ours can hold the NUL that is refused too
+        return _refuse(command[0], OSError(0, "it is empty"), EX_NOT_FOUND)
 
 
 def _refuse(name: str, error: OSError, code: int) -> int:

@@ -232,6 +232,12 @@ class TestGenerate:
         check = ("generate", "--check", "--target", "schema/mine.schema.json")
         assert 0 == relayconf(project, *check).returncode
 
+    def test_drift_names_the_command_that_mends_it(self, project: Path) -> None:
+        """The last line of a check may be copied, also where one target was checked."""
+        words = ("generate", "--check", "--target", "api.schema.yaml")
+        said = relayconf(project, *words).stderr
+        assert "stale; run 'relayconf generate --target api.schema.yaml'" in said
+
 
 class TestBadInput:
     @pytest.mark.parametrize(
@@ -243,6 +249,7 @@ class TestBadInput:
             ("[tool.relayconf]\ntargets = 5", "must be a list of texts"),
             ("[tool.relayconf]\ntargets = [5]", "must be a list of texts"),
             ("[tool.relayconf", "pyproject.toml: "),
+            (f"a = {'[' * 5000}", "pyproject.toml: it nests too deep"),
             ("[tool.relayconf]\ntargets = ['no.such:Thing']", "cannot import 'no.such'"),
             ("[tool.relayconf]\ntargets = ['missing.yaml']", "missing.yaml: "),
             ("[tool.relayconf]\ntargets = ['api.schema.yaml', './api.schema.yaml']", "two targets"),
@@ -257,6 +264,18 @@ class TestBadInput:
         assert (2, "") == (done.returncode, done.stdout)
         assert words in done.stderr
         assert 1 == len(done.stderr.splitlines())
+
+    def test_a_pipe_is_not_waited_for(self, project: Path) -> None:
+        """A pipe in the place of what is read or written is named, and nothing hangs."""
+        (project / "schema").mkdir()
+        os.mkfifo(project / "schema" / "shop.schema.json")
+        check = relayconf(project, "generate", "--check")
+        assert (1, True) == (check.returncode, "schema/shop.schema.json: missing" in check.stdout)
+        write = relayconf(project, "generate")
+        assert (1, True) == (write.returncode, "cannot write schema/shop" in write.stderr)
+        (project / "pyproject.toml").unlink()
+        os.mkfifo(project / "pyproject.toml")
+        assert 2 == relayconf(project, "generate").returncode
 
     def test_a_place_that_cannot_be_written(self, project: Path) -> None:
         """A file in the way of a folder is named, and the exit code is 1."""
@@ -417,4 +436,6 @@ class TestReference:
             "* **When killed**: false",
         ):
             assert words in sections["SHOP_SEARCH"]
+        for name in ("SHOP_TOKEN", "SHOP_UPSTREAM"):
+            assert f"* **As a file**: `{name}_FILE` names it" in sections[name]
         assert "SHOP_TOKEN=" not in sections["SHOP_TOKEN"]

@@ -190,6 +190,7 @@ class TestCommand:
         [
             (["no-such-command"], 127, "cannot run 'no-such-command'"),
             (["/no/such/command"], 127, "cannot run '/no/such/command'"),
+            ([""], 127, "cannot run ''"),
             (["/"], 126, "cannot run '/'"),
             (["./script"], 126, "cannot run './script'"),
             (["./noexec"], 126, "cannot run './noexec'"),
