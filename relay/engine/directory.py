@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from errno import EMFILE, ENFILE, ENOMEM
 
 from relay.errors import RelayError
 from relay.protocol import REQUEST_SUFFIX, RESPONSE_SUFFIX, discard, mode_of_files, publish
@@ -21,7 +22,7 @@ _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _OPEN_CLAIM = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 #: How long the kernel's clock for timestamps may lag behind the real one (one tick at 100 Hz),
-#: doubled: a directory changed twice within it may show one and the same mtime.
+#: doubled: a directory changed twice within it may show one and the same time.
 COARSE_NS = 20_000_000
 
 
@@ -109,8 +110,8 @@ class SessionDirectory:
         return changed
 
     def changed_ns(self) -> int:
-        """Return when a name in it last changed, by its own mtime."""
-        return os.fstat(self.fd).st_mtime_ns
+        """Return when a name in it last changed. By its ctime, which no writer can set."""
+        return os.fstat(self.fd).st_ctime_ns
 
     def at(self, path: str) -> os.stat_result | None:
         """Return what ``path`` leads to, where that is still this very directory."""
@@ -168,14 +169,14 @@ class SessionDirectory:
         try:
             fd = os.open(name, _OPEN_CLAIM, dir_fd=self.fd)
         except OSError as error:
-            raise Failure("bad_request", f"the request cannot be read: {error.strerror}") from None
+            raise _unreadable(error) from None
         try:
             # RACE: a writer that swapped the file since it was examined is judged again.
             opened = os.fstat(fd)
             _judge(opened, limit)
             return _read(fd, opened.st_size, limit)
         except OSError as error:
-            raise Failure("bad_request", f"the request cannot be read: {error.strerror}") from None
+            raise _unreadable(error) from None
         finally:
             os.close(fd)
 
@@ -239,6 +240,12 @@ def _read(fd: int, expected: int, limit: int) -> bytes:
     if size > limit:
         raise _too_large(limit)
     return data if len(pieces) == 1 else b"".join(pieces)
+
+
+def _unreadable(error: OSError) -> Failure:
+    """Blame the runner for what it has run out of, and the request for everything else."""
+    code = "busy" if error.errno in (EMFILE, ENFILE, ENOMEM) else "bad_request"
+    return Failure(code, f"the request cannot be read: {error.strerror}")
 
 
 def _too_large(limit: int) -> Failure:

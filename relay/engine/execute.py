@@ -21,7 +21,7 @@ from relay.engine.threads import Threads
 from relay.errors import BadRequest, ToolError
 from relay.protocol import Request, Response, claim_name, decode_request, encode_response
 from relay.tools.command import kill_cancelled
-from relay.tools.registry import PAUSED, Call, Failure, Registry, Tool, text_of
+from relay.tools.registry import PAUSED, Call, Failure, Handler, Registry, Tool, text_of
 
 #: Called with each request before its tool is looked up; a text, or an exception, refuses it.
 Guard = Callable[[Request], "str | Awaitable[str | None] | None"]
@@ -239,10 +239,13 @@ class Execution:
         except asyncio.CancelledError:
             response = _error("tool_error", "the tool cancelled its own call")
         except (Failure, ToolError) as error:
-            response = _error(error.code, str(error))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything
+            response = _error(error.code, _said_by(error))
+        except BaseException as error:
+            if self._engine.loop.is_closed():
+                # Not the tool's: the loop was closed over it, and nobody is there to answer.
+                raise
             log.warning("tool %s failed", escaped(request.tool), exc_info=True)
-            response = _error("tool_error", f"the tool failed with {type(error).__name__}")
+            response = _error("tool_error", _named(error))
         self._engine.lingering.discard(self)
         if not self._answered:
             self._answer(response)
@@ -256,7 +259,7 @@ class Execution:
         call, handler, args = self._call, tool.handler, request.args
         if tool.blocking:
             call.enable_cancel()
-            result = await self._engine.threads.run(lambda: handler(args, call))
+            result = await self._engine.threads.run(lambda: self._in_thread(handler, args, call))
         else:
             result = handler(args, call)
         if inspect.isawaitable(result):
@@ -264,6 +267,13 @@ class Execution:
         if result is PAUSED:
             return Response(ok=True, paused=True)
         return Response(ok=True, text=text_of(result))
+
+    def _in_thread(self, handler: Handler, args: dict[str, Any], call: Call) -> Any:
+        # RACE: after a stall of the whole process a queued call may get its thread before the loop
+        # sees that its time is over. The deadline wins: nothing runs late.
+        if self._engine.shared.clock() >= call.deadline:
+            raise Failure("expired", "no thread was free before the deadline; the tool did not run")
+        return handler(args, call)
 
     async def _ask(self, guard: Guard, request: Request) -> None:
         """Raise where the guard refuses, or fails to say that it does not."""
@@ -347,6 +357,17 @@ class Execution:
         self._engine.shared.slots.hold(self._session, -self._bytes)
         self._session.done(self._id, awaited_until=self._patient)
         self._engine.freed(self._session)
+
+
+def _said_by(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - an exception's text is code of the tool's, too
+        return _named(error)
+
+
+def _named(error: BaseException) -> str:
+    return f"the tool failed with {type(error).__name__}"
 
 
 def _error(code: str, message: str) -> Response:

@@ -213,6 +213,12 @@ class Loop:
                 log.error("%s", error)
             self._state_is_lost = True
             return
+        except OSError as error:
+            # No descriptor is free, say: the peers are looked at again next time.
+            if not self._state_is_lost:
+                log.warning("the other runners cannot be looked at: %s", error.strerror)
+            self._state_is_lost = True
+            return
         self._state_is_lost = False
         if not served and not self._met_peers:
             return

@@ -126,6 +126,36 @@ class TestFailures:
         kind = type(error).__name__
         assert [failed("tool_error", f"the tool failed with {kind}"), text("fine")] == said
 
+    @pytest.mark.parametrize("at_once", [True, False])
+    @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit, BaseException])
+    def test_exceptions_that_end_programs(
+        self, hand: Any, kind: type[BaseException], *, at_once: bool
+    ) -> None:
+        """What would end a program ends the call that raised it, at once, and no other one."""
+
+        async def broken() -> str:
+            if not at_once:
+                await asyncio.sleep(0)
+            raise kind
+
+        tools = {"broken": broken, "fine": lambda: "fine"}
+        said = run(hand, tools, ("broken", {}), ("fine", {}))
+        name = kind.__name__
+        assert [failed("tool_error", f"the tool failed with {name}"), text("fine")] == said
+
+    def test_an_error_without_a_text(self, hand: Any) -> None:
+        """A ToolError that cannot say what it is is named."""
+
+        class Mute(ToolError):
+            def __str__(self) -> str:
+                raise RuntimeError
+
+        def broken() -> str:
+            raise Mute
+
+        said = run(hand, {"t": broken}, ("t", {}))
+        assert [failed("tool_error", "the tool failed with Mute")] == said
+
     def test_a_blocking_tool_that_exits(self, hand: Any) -> None:
         """A plain function that calls sys.exit ends its call, not the runner."""
 
