@@ -97,6 +97,9 @@ def _check_shape(data: bytes) -> None:
     """Refuse by depth and by number of values, without parsing."""
     outside = _outside_strings(data)
     brackets = outside.translate(None, _NOT_BRACKETS)
+    if len(brackets) > 2 * MAX_NODES:
+        # Looking at each of so many would cost more than parsing the most that is allowed.
+        raise Fault(f"more than {MAX_NODES} values")
     if len(data) >= COUNTED_FROM:
         dense = outside.translate(None, _WHITE)
         empty = dense.count(b"[]") + dense.count(b"{}")

@@ -79,6 +79,8 @@ class TestCount:
             b"[" + b"[]," * MAX_NODES + b"[]]",
             b"[" + b'"",' * MAX_NODES + b'""]',
             b'"' * 5_000_000,
+            b"[]" * 2_000_000,
+            b"]" * 4_000_000,
             b"[" + b",".join(b'{"a":{}}' for _ in range(MAX_NODES // 2)) + b"]",
         ],
     )
