@@ -61,9 +61,10 @@ class Place:
         self.path = path
         self.over = False
         self.directory: SessionDirectory | None = None
-        #: The directory's mtime when it was last looked at.
+        #: When a name in the directory had last changed, as it was last looked at.
         self.changed_ns = 0
         self._judge = judge
+        self._judged = (-1, -1, -1)
         self._unwatched: int | None = None
         self.watch: Watch | None = None
         self.peers: set[str] = set()
@@ -145,26 +146,36 @@ class Place:
         directory = self.directory
         if directory is not None:
             found = directory.at(self.path)
-            if self._judge is not None:
-                self.over = found is None or self._judge(found) is not None
-            if found is not None and not self.over:
-                self._still_there(directory, found)
+            if found is not None and self._may_stay(directory, found):
+                self.changed_ns = found.st_ctime_ns
+                if self.watch is None:
+                    self._rearm()
+                if self.unannounced:
+                    self.announce()
                 return False
+            self.over = self._judge is not None
             if not self.over:
                 log.warning("the session directory %s is gone; waiting for it", escaped(self.path))
             self.leave()
         return not self.over and self._find()
 
-    def _still_there(self, directory: SessionDirectory, found: os.stat_result) -> None:
-        self.changed_ns = found.st_mtime_ns
+    def _may_stay(self, directory: SessionDirectory, found: os.stat_result) -> bool:
+        """Whether it is served on, as whose and what it is now."""
+        is_now = (found.st_mode, found.st_uid, found.st_gid)
+        if is_now == self._judged:
+            return True
+        if self._judge is not None and self._judge(found) is not None:
+            return False
+        self._judged = is_now
         if directory.takes_group(found):
             # It was made first, and shared afterwards: what was published is published again.
             self._announced = b""
             self.announce()
-        if self.watch is None:
-            self._rearm()
-        if self.unannounced:
-            self.announce()
+        return True
+
+    def judge_again(self) -> None:
+        """Judge at the next look, although nothing about the directory itself has changed."""
+        self._judged = (-1, -1, -1)
 
     def _find(self) -> bool:
         """Join what is at the path now, once its start lock is free or was awaited long enough."""

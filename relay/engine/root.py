@@ -32,7 +32,7 @@ _STARTS = 64
 #: Open files that sessions leave to everything else: claims being read, tools, libraries.
 _RESERVED = 256
 
-#: How often the root is listed although its mtime says that nothing changed, in seconds.
+#: How often the root is listed although its ctime says that nothing changed, in seconds.
 _LIST_AT_LEAST = 10.0
 
 #: How soon a session that could not be started is tried again, in seconds.
@@ -120,7 +120,10 @@ class Root:
         """See whether the root is still there, and whether names came or went."""
         held = self._held
         if held is not None:
-            self._facts = held.at(self.path)
+            before, self._facts = self._facts, held.at(self.path)
+            if _whose(before) != _whose(self._facts):
+                for session in self.sessions.values():
+                    session.place.judge_again()
             if self._facts is None:
                 log.warning("the root %s is gone; waiting for it", escaped(self.path))
                 self._let_go()
@@ -132,7 +135,7 @@ class Root:
             log.warning("the root %s is served again", escaped(self.path))
         self.change()
         now = self._shared.clock()
-        changed = self._facts.st_mtime_ns if self._facts is not None else None
+        changed = self._facts.st_ctime_ns if self._facts is not None else None
         if changed != self._listed_ns or now >= self._list_at:
             self._list(sweep=False)
         for name in tuple(islice(self._refused, _LOOKED_AT)):
@@ -301,3 +304,7 @@ class Root:
         if self.sessions.get(name) is session:
             del self.sessions[name]
             self._consider(name, sweep=False)
+
+
+def _whose(found: os.stat_result | None) -> tuple[int, int, int] | None:
+    return None if found is None else (found.st_mode, found.st_uid, found.st_gid)

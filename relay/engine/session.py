@@ -17,7 +17,7 @@ from relay.engine.place import Judge, Place
 from relay.engine.residue import Residue
 from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, log
-from relay.protocol import claim_name, request_id
+from relay.protocol import RELAY_JSON, claim_name, request_id
 
 #: Hints kept; beyond it a scan finds the rest.
 _MOST_HINTS = 1024
@@ -25,9 +25,9 @@ _MOST_HINTS = 1024
 #: Names looked at in one turn of the loop.
 _ENTRIES_PER_TURN = 500
 
-#: A listing is skipped where the directory's mtime says that nothing changed, but at least this
-#: often, in seconds, it is done all the same: the mtime is the writer's to set.
-_SCAN_AT_LEAST = 10.0
+#: A listing is skipped where the directory's ctime says that nothing changed, but at least this
+#: often, in seconds, it is done all the same: not every file system keeps it well.
+_SCAN_AT_LEAST = 30.0
 
 #: A call makes three events: its request, its claim, its answer. More than so many for each claim
 #: are a writer's game.
@@ -59,7 +59,7 @@ class Owner(Protocol):
 class _Scan:
     """One listing in progress; a sweeping one also judges names that are no requests."""
 
-    __slots__ = ("clean_ns", "names", "then", "wake")
+    __slots__ = ("bare", "clean_ns", "names", "then", "wake")
 
     def __init__(
         self,
@@ -70,12 +70,14 @@ class _Scan:
         now: float,
     ) -> None:
         changed = directory.changed_ns()
-        #: Where the mtime stays this, the listing is complete; unknown where it is too fresh.
+        #: Where the ctime stays this, the listing is complete; unknown where it is too fresh.
         self.clean_ns = changed if now * 1e9 - changed > COARSE_NS else None
         self.names: Iterator[str] = directory.names()
         self.wake = wake
         #: Called after a sweeping scan's end; ``None`` where it does not sweep.
         self.then = then
+        #: Whether a sweeping scan has found relay.json alone.
+        self.bare = then is not None
 
     def close(self) -> None:
         """End it before its end."""
@@ -110,6 +112,7 @@ class Session:
         self._scan: _Scan | None = None
         self._scan_wake: str | None = None
         self._clean_ns: int | None = None
+        self._bare = False
         self._scanned_at = 0.0
         self._sweep_at = 0.0
         self._sweep_wanted = False
@@ -235,10 +238,12 @@ class Session:
         directory = self.place.directory
         if directory is None:
             return
+        same = self.place.changed_ns == self._clean_ns
         if now >= self._sweep_at:
             self._sweep_at = now + self._sweep_interval()
-            self._sweep_wanted = True
-        elif self.place.changed_ns == self._clean_ns and now < self._scanned_at + _SCAN_AT_LEAST:
+            # Where there was nothing to sweep, and nothing has come, there is nothing to sweep.
+            self._sweep_wanted = self._sweep_wanted or not (same and self._bare)
+        if same and not self._sweep_wanted and now < self._scanned_at + _SCAN_AT_LEAST:
             return
         self._want_scan("poll" if self.place.watch is None else "timeout")
 
@@ -325,7 +330,8 @@ class Session:
             name = None
         if name is None:
             self._end_scan(scan)
-        elif scan.then is not None and self.residue is not None:
+        elif scan.then is not None and name != RELAY_JSON and self.residue is not None:
+            scan.bare = False
             self.residue.treat(name, self._shared.limits.timeout)
         return name
 
@@ -345,6 +351,7 @@ class Session:
     def _end_scan(self, scan: _Scan) -> None:
         self._scan = None
         self._clean_ns = scan.clean_ns
+        self._bare = scan.bare
         self._scanned_at = self._shared.clock()
         for callback in scan.then or ():
             callback()
