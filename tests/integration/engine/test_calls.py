@@ -12,7 +12,7 @@ import pytest
 
 from relay.errors import ToolError
 from relay.protocol import Request, Response
-from relay.tools import PAUSED
+from relay.tools import PAUSED, python_tool
 
 
 def failed(code: str, error: str) -> Response:
@@ -299,9 +299,8 @@ class TestTimeouts:
         hang = {"obedient": obedient, "stubborn": stubborn, "blocking": blocking}[kind]
 
         async def go() -> tuple[Response, Response, int]:
-            short = timedelta(milliseconds=100)
-            runner = hand.runner({"hang": hang, "fine": lambda: "fine"}, tool_timeout=short)
-            async with runner:
+            tools = [python_tool("hang", hang, timeout=0.1), python_tool("fine", lambda: "fine")]
+            async with hand.runner(tools) as runner:
                 said = await hand.call("hang"), await hand.call("fine"), runner.left_behind
             release.set()
             return said
