@@ -40,8 +40,7 @@ def parse(data: bytes) -> Tuple[Any, str]:
 
     Returns:
         The document, and its text for ``locate``. A number with a fraction, an exponent or many
-        digits is a
-        ``relayconf.literal.Numeral``.
+        digits is a ``relayconf.literal.Numeral``.
 
     Raises:
         NotJson: the bytes are not strict JSON.

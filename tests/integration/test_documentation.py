@@ -95,11 +95,16 @@ class TestPages:
         page = ROOT / name
         assert page.read_text("utf-8") == renewed(page, tmp_path)
 
-    @pytest.mark.parametrize("name", PAGES)
+    @pytest.mark.parametrize("name", ["README.md", *PAGES])
     def test_links_lead_somewhere(self, name: str) -> None:
         """No link of a page leads nowhere."""
         page = ROOT / name
         assert [] == [link for link in links(page) if not (page.parent / link).exists()]
+
+    def test_the_first_page_leads_to_every_other(self) -> None:
+        """Who begins at the README finds each guide from there."""
+        guides = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+        assert set() == guides - set(links(ROOT / "README.md"))
 
 
 if __name__ == "__main__":

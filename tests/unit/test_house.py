@@ -192,6 +192,29 @@ class TestArrows:
         ]
         assert [] == wrong
 
+    def test_a_value_knows_nothing_around_it(self, sources: dict[str, Path]) -> None:
+        """What a text means hangs on its setting alone: no layer, no file and no environment."""
+        own = ("relayconf.values", "relayconf.setting", "relayconf.nearest")
+        wrong = [
+            f"{name} imports {other}"
+            for name, path in sources.items()
+            if name.startswith("relayconf.values")
+            for other in imports(ast.parse(path.read_text()))
+            if other == "os" or (other.startswith("relayconf") and not other.startswith(own))
+        ]
+        assert [] == wrong
+
+    def test_only_a_command_prints(self, sources: dict[str, Path]) -> None:
+        """A program that uses the library has its stdout to itself."""
+        wrong = [
+            f"{name}:{node.lineno}"
+            for name, path in sources.items()
+            if name.startswith("relayconf.") and ".cli" not in name
+            for node in ast.walk(ast.parse(path.read_text()))
+            if ast.unparse(node) in ("print", "sys.stdout")
+        ]
+        assert [] == wrong
+
     @pytest.mark.parametrize("package", PACKAGES)
     def test_a_package_loads_lazily(self, root: Path, package: str) -> None:
         """Importing a package loads none of its modules until a name is asked for."""
