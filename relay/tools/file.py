@@ -11,12 +11,13 @@ import importlib
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from relay.engine.telemetry import escaped
 from relay.tools.command import command_tool
 from relay.tools.registry import Registry, Tool, ToolsError, python_tool
+from relay.tools.toml import read_toml
 from relayconf.setting import Setting
 from relayconf.values import Invalid, parse
 
@@ -27,9 +28,6 @@ _KEYS = {
     "python": frozenset({"python", "description", "timeout", "input"}),
     "command": frozenset({"command", "description", "timeout", "input", "pass_env"}),
 }
-
-#: A tools file is written by hand; a wrong path may lead to anything.
-_LARGEST = 1024 * 1024
 
 _TIMEOUT = Setting("timeout", "duration", unit="ms")
 _TARGET = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
@@ -46,11 +44,7 @@ def load_tools(path: str) -> Registry:
     Raises:
         ToolsError: it cannot be read, or has faults; one line for each.
     """
-    text = _read(path)
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ToolsError([f"{path}: this is not TOML: {error}"]) from None
+    text, document = read_toml(path, "the tools file")
     tools: list[Tool] = []
     problems: list[str] = list(_foreign(path, document))
     tables = document.get("tools", {})
@@ -69,26 +63,6 @@ def load_tools(path: str) -> Registry:
     if problems:
         raise ToolsError(problems)
     return Registry(tools)
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, "rb", opener=_open_without_blocking) as file:
-            data = file.read(_LARGEST + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ToolsError([f"{path}: the tools file cannot be read: {reason}"]) from None
-    if len(data) > _LARGEST:
-        raise ToolsError([f"{path}: the tools file is larger than {_LARGEST} bytes"])
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ToolsError([f"{path}: the tools file is not UTF-8 (byte {error.start})"]) from None
-
-
-def _open_without_blocking(path: str, flags: int) -> int:
-    # A FIFO in its place would block the start for ever.
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _foreign(path: str, document: Mapping[str, Any]) -> Iterator[str]:
@@ -212,7 +186,8 @@ def _callable(target: object, folder: str, faults: list[str]) -> Callable[..., A
         for part in name.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything
-        faults.append(f"python: cannot import {target}: {type(error).__name__}: {error}")
+        said = escaped(f"{type(error).__name__}: {error}")
+        faults.append(f"python: cannot import {target}: {said}")
         return None
     if not callable(found):
         faults.append(f"python: {target} is not callable")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from relay import strictjson
 from relay.errors import RelayError
 from relay.tools.signature import schema_of
 from relay.tools.validate import Validator
@@ -142,6 +143,11 @@ class Tool:
             )
         try:
             object.__setattr__(self, "validator", Validator(self.input))
+            # relay.json holds it, which writers read strictly.
+            strictjson.load(strictjson.dump(self.described()))
+        except strictjson.Fault as fault:
+            reason = f"writers cannot be told of its description and input: {fault}"
+            raise ToolsError([f"tool {self.name}: {reason}"]) from None
         except ValueError as error:
             raise ToolsError([f"tool {self.name}: input: {error}"]) from None
 

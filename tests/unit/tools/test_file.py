@@ -150,8 +150,39 @@ command = ["server"]
             (".", "cannot be read: Is a directory"),
             ("bytes", "is not UTF-8 (byte 0)"),
             ("large", "is larger than"),
+            ("pipe", "is not a regular file"),
         ):
             with pytest.raises(ToolsError, match=r".*") as raised:
                 load_tools(str(tmp_path / name))
             assert wanted in str(raised.value)
-        assert [] == list(load_tools(str(tmp_path / "pipe")))
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ("a = " + "[" * 100_000, "nested too deep"),
+            ("a = " + "9" * 5000, "this is not TOML"),
+        ],
+    )
+    def test_texts_that_overtax_a_reader(self, tmp_path: Path, text: str, reason: str) -> None:
+        """Endless brackets and endless digits are one message, like anything that is no TOML."""
+        said = problems(tmp_path, text)
+        assert (1, True) == (len(said), reason in said[0])
+
+    @pytest.mark.parametrize("default", ["nan", "1979-05-27"])
+    def test_schemas_that_json_cannot_say(self, tmp_path: Path, default: str) -> None:
+        """What TOML can say and JSON cannot would leave writers without a word: it is a fault."""
+        schema = f"{{ properties = {{ x = {{ default = {default} }} }} }}"
+        said = problems(tmp_path, f'[tools.a]\ncommand = ["true"]\ninput = {schema}\n')
+        start = "1: tool a: writers cannot be told of its description and input: not JSON: "
+        assert [True] == [line.startswith(start) for line in said]
+
+    def test_a_mark_at_the_beginning(self, tmp_path: Path) -> None:
+        """A file that begins with a byte order mark is read like any other."""
+        (tmp_path / "tools.toml").write_bytes(b'\xef\xbb\xbf[tools.a]\r\ncommand = ["a"]\r\n')
+        assert ["a"] == list(load_tools(str(tmp_path / "tools.toml")))
+
+    def test_what_an_import_says(self, tmp_path: Path) -> None:
+        """An exception's text stays in its line, and moves no cursor."""
+        (tmp_path / "says_much.py").write_text("raise ValueError('one\\ntwo\\x1b[31m')\n")
+        said = problems(tmp_path, '[tools.a]\npython = "says_much:name"\n')
+        assert [True] == [line.endswith("ValueError: one\\ntwo\\x1b[31m") for line in said]
