@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple, cast
 
-from relayconf.setting import Setting, Value
+from relayconf.setting import Contract, Rule, Setting, Value
 from relayconf.values import excerpt, present, render
 
 _DURATION_STEPS = ((3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms"))
@@ -73,7 +73,11 @@ def source(layer: str, origin: Optional[str]) -> str:
 
 def facts(setting: Setting) -> List[Tuple[str, str]]:
     """Return what is declared about a setting, label and text, for a person to read."""
-    rows = [("accepts", allowed(setting)), ("default", value(setting, setting.default))]
+    rows = [("accepts", allowed(setting))]
+    if setting.minimum is not None or setting.maximum is not None:
+        outside = "is invalid" if setting.reject else "counts as the nearest bound"
+        rows.append(("outside", f"a value outside the range {outside}"))
+    rows.append(("default", value(setting, setting.default)))
     rows.append(("applies", "live" if setting.live else "at the next start"))
     if setting.legacy:
         rows.append(("legacy name", ", ".join(setting.legacy)))
@@ -90,3 +94,17 @@ def facts(setting: Setting) -> List[Tuple[str, str]]:
         rows.append(("expires", flag.expires or f"never: {flag.why}"))
         rows.append(("when killed", value(setting, flag.kill)))
     return rows
+
+
+def rules(setting: Setting, contract: Contract) -> List[str]:
+    """Return the rules that tie a setting to another one."""
+    own = (rule for rule in contract.rules if setting.name in (rule.low, rule.high))
+    return [_rule(rule, setting.name) for rule in own]
+
+
+def _rule(rule: Rule, name: str) -> str:
+    relation = ("below" if rule.strict else "at most", "above" if rule.strict else "at least")
+    other = rule.high if name == rule.low else rule.low
+    how = relation[0] if name == rule.low else relation[1]
+    moved = "this one" if rule.moves == name else "the other"
+    return f"{how} {other}; where it is not, {moved} is moved"

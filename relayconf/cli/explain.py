@@ -84,7 +84,8 @@ def _lines(resolution: Resolution, name: str) -> Iterator[str]:
     for note in notes:
         yield from _wrapped(f"{note.message} [{note.code}]", "  ")
     yield ""
-    for label, text in wording.facts(setting):
+    rules = [("rule", rule) for rule in wording.rules(setting, resolution.contract)]
+    for label, text in [*wording.facts(setting), *rules]:
         yield from _wrapped(text, f"  {label:<12}")
     if setting.description:
         yield ""

@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
+from relayconf import wording
 from relayconf.generate import phrases
 from relayconf.names import fileable
 from relayconf.setting import Contract, Setting
@@ -81,7 +82,7 @@ def _facts(setting: Setting, contract: Contract) -> Iterator[tuple[str, str]]:
     limits, default = phrases.limits(setting), phrases.default(setting)
     if limits:
         yield "range", limits
-    for rule in phrases.rules(setting, contract):
+    for rule in wording.rules(setting, contract):
         yield "rule", rule
     yield "default", default or "none"
     yield "applies", phrases.when(setting)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from relayconf import wording
-from relayconf.setting import Contract, Flag, Rule, Setting
+from relayconf.setting import Flag, Setting
 from relayconf.values import is_blank, mask_userinfo, render
 from relayconf.values.words import BOOLEANS
 
@@ -87,12 +87,6 @@ def jitter(setting: Setting) -> str | None:
     return f"each use is drawn between {low} and {high} of the value, within the range"
 
 
-def rules(setting: Setting, contract: Contract) -> list[str]:
-    """Return the rules that tie a setting to another one."""
-    own = (rule for rule in contract.rules if setting.name in (rule.low, rule.high))
-    return [_rule(rule, setting.name) for rule in own]
-
-
 def flag(setting: Setting, own: Flag) -> list[tuple[str, str]]:
     """Return what makes a setting a flag, label and text."""
     ends = f"{own.expires} is its last day" if own.expires else f"never: {own.why}"
@@ -127,14 +121,6 @@ def _scalar(setting: Setting, kind: str) -> str:
         return f"one of {', '.join(BOOLEANS)} (in any case)"
     unit = f", in {setting.unit}" if setting.unit else ""
     return _SCALARS[kind] + unit
-
-
-def _rule(rule: Rule, name: str) -> str:
-    relation = ("below" if rule.strict else "at most", "above" if rule.strict else "at least")
-    other = rule.high if name == rule.low else rule.low
-    how = relation[0] if name == rule.low else relation[1]
-    moved = "this one" if rule.moves == name else "the other"
-    return f"{how} {other}; where it is not, {moved} is moved"
 
 
 def _breaker(own: Flag) -> str:

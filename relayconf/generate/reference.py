@@ -103,7 +103,7 @@ def _facts(setting: Setting, contract: Contract) -> Iterator[tuple[str, str]]:
     limits, default = phrases.limits(setting), phrases.default(setting)
     if limits:
         yield "Range", escaped(limits)
-    for rule in phrases.rules(setting, contract):
+    for rule in wording.rules(setting, contract):
         yield "Rule", _linked(rule, setting, contract)
     yield "Default", code(default) if default else "none"
     unit = setting.unit or ("bytes" if setting.type == "size" else None)
