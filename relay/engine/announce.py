@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 
+from relay.client.options import MAX_RELAY_JSON
 from relay.protocol import PROTOCOL
 from relay.settings import RelaySettings
-from relay.tools.registry import Registry
+from relay.tools.registry import Registry, ToolsError
 from relayconf.live import Snapshot
 from relayconf.values import present
 
@@ -27,6 +28,26 @@ WRITER_SETTINGS = (
 )
 
 
+#: Bytes of relay.json that are not its tools: the settings above, and who says it.
+_REST = 8 * 1024
+
+
+def refuse_too_much(tools: Registry) -> None:
+    """Refuse more tools than writers would read of; they would obey nothing else in it, either.
+
+    Raises:
+        ToolsError: so it is.
+    """
+    size = len(_json([tool.described() for tool in tools.values()]))
+    if size > MAX_RELAY_JSON - _REST:
+        raise ToolsError(
+            [
+                f"the tools take {size} bytes in relay.json, and writers read at most "
+                f"{MAX_RELAY_JSON} in all: shorten descriptions and schemas, or offer fewer"
+            ]
+        )
+
+
 def announcement(runner: str, snapshot: Snapshot[RelaySettings], tools: Registry) -> bytes:
     """Return the bytes of relay.json for one snapshot of the settings."""
     settings = {}
@@ -41,4 +62,8 @@ def announcement(runner: str, snapshot: Snapshot[RelaySettings], tools: Registry
         "settings": settings,
         "tools": [tool.described() for tool in tools.values()],
     }
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    return _json(body)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

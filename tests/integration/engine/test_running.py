@@ -18,6 +18,7 @@ from relay.engine.place import START_WAIT
 from relay.errors import RelayError
 from relay.protocol import Response
 from relay.settings import RelaySettings
+from relay.tools import python_tool
 from relayconf.errors import StateError
 from relayconf.layers import Sources
 from relayconf.live import Live, load
@@ -396,3 +397,9 @@ class TestBadStart:
                 Runner(given, tools={}, settings=RelaySettings())
         with pytest.raises(RelayError, match="RELAY_TOOLS_FILE"):
             Runner("somewhere", settings=RelaySettings())
+
+    def test_more_tools_than_writers_read_of(self) -> None:
+        """Tools that would make relay.json too long for any writer are refused at once."""
+        wordy = python_tool("wordy", lambda: None, description="word " * 250_000)
+        with pytest.raises(RelayError, match="offer fewer"):
+            Runner("somewhere", tools=[wordy], settings=RelaySettings())
