@@ -40,12 +40,11 @@ def refuse_too_much(tools: Registry) -> None:
     """
     size = len(_json([tool.described() for tool in tools.values()]))
     if size > MAX_RELAY_JSON - _REST:
-        raise ToolsError(
-            [
-                f"the tools take {size} bytes in relay.json, and writers read at most "
-                f"{MAX_RELAY_JSON} in all: shorten descriptions and schemas, or offer fewer"
-            ]
+        problem = (
+            f"the tools take {size} bytes in relay.json, and writers read at most {MAX_RELAY_JSON} "
+            "in all: shorten descriptions and schemas, or offer fewer"
         )
+        raise ToolsError([problem])
 
 
 def announcement(runner: str, snapshot: Snapshot[RelaySettings], tools: Registry) -> bytes:

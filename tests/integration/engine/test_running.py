@@ -400,6 +400,8 @@ class TestBadStart:
 
     def test_more_tools_than_writers_read_of(self) -> None:
         """Tools that would make relay.json too long for any writer are refused at once."""
+        from relay import Runner  # noqa: PLC0415 - as a program imports it
+
         wordy = python_tool("wordy", lambda: None, description="word " * 250_000)
         with pytest.raises(RelayError, match="offer fewer"):
             Runner("somewhere", tools=[wordy], settings=RelaySettings())
