@@ -30,6 +30,13 @@ _MASK = (
     | inotify.IN_EXCL_UNLINK
 )
 
+#: Reads in a row. The queue is one for all directories: what one of them floods it with must not
+#: stand before the others' events for longer than it takes to read it.
+_READS = 32
+
+#: A read that yields fewer events has emptied the queue: it would hold that many of the longest.
+_FEW = 60
+
 #: Events after which a listener is asked whether it still wants them.
 MANY = 4096
 
@@ -118,7 +125,13 @@ class Hub:
         A claim and an answer are events too, of the runner's own making. Taken here, they do not
         wake it again.
         """
-        return self._fd >= 0 and self._hand_out(self._read())
+        act = False
+        for _ in range(_READS):
+            events = self._read() if self._fd >= 0 else []
+            act = self._hand_out(events) or act
+            if len(events) < _FEW:
+                break
+        return act
 
     def watch(self, dirfd: int, listener: Listener) -> Watch:
         """Watch the directory held by ``dirfd``; the listener hears of it until ``unwatch``.
@@ -263,7 +276,7 @@ class Hub:
             self._fd = -1
 
     def _readable(self) -> None:
-        if self._hand_out(self._read()) and (self._act is None or self._act()):
+        if self.absorb() and (self._act is None or self._act()):
             self.wake()
 
     def _read(self) -> list[inotify.Event]:

@@ -24,8 +24,8 @@ from relayconf.errors import StateError
 #: How often the other runners are looked at, in seconds (design section 7).
 PEER_CHECK = 0.5
 
-#: Requests claimed in one turn: by one session, and by all.
-_PER_SESSION = 16
+#: Requests claimed before the next session has its turn, and in one turn of all.
+_PER_SESSION = 4
 _PER_TURN = 64
 
 #: Directories looked at in one turn.
@@ -148,7 +148,10 @@ class Loop:
             self._peers_at = now + PEER_CHECK
             self._meet_peers()
             for chore in self.chores:
-                chore()
+                try:
+                    chore()
+                except Exception:  # noqa: BLE001 - logged; the sessions go on
+                    log.exception("a look around failed")
         soon = now + self._shared.limits.poll * _TOGETHER
         if not self._schedule or self._schedule[0][0] > now:
             return
@@ -174,17 +177,17 @@ class Loop:
         enough = counters.requests + _PER_TURN
         clock = self._shared.clock
         until = clock() + _TURN
-        for _ in range(len(self._ready)):
-            if counters.requests >= enough or clock() > until:
-                break
+        while self._ready and counters.requests < enough and clock() < until:
             session = self._ready.popleft()
             session.queued = False
             try:
-                outcome = session.pump(_PER_SESSION)
+                outcome = session.pump(_PER_SESSION, until)
             except Exception:  # noqa: BLE001 - logged; the other sessions go on
                 log.exception("%s: serving failed", escaped(session.place.path))
                 continue
             if outcome == "more":
+                # Whoever asked meanwhile comes before what this one has left.
+                self._shared.hub.absorb()
                 self.ready(session)
             elif outcome == "blocked":
                 self._blocked[session] = None

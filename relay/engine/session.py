@@ -271,8 +271,8 @@ class Session:
         if not self.queued:
             self._owner.ready(self)
 
-    def pump(self, budget: int) -> str:
-        """Claim up to ``budget`` requests.
+    def pump(self, budget: int, until: float) -> str:
+        """Claim up to ``budget`` requests, and begin none after ``until``.
 
         Returns:
             ``idle`` where nothing is left to do, ``more`` where the bound of a turn stopped it,
@@ -284,7 +284,8 @@ class Session:
             self._scan_wake = None
             return "idle"
         entries = _ENTRIES_PER_TURN
-        while budget > 0 and entries > 0:
+        clock = self._shared.clock
+        while budget > 0 and entries > 0 and clock() < until:
             if not self._shared.slots.has_one_for(self):
                 return self._blocked(directory)
             if self._hints:
