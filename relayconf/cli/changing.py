@@ -230,7 +230,7 @@ def _hint(seen: Seen, missing: set[str]) -> str:
 def _complaint(desk: Desk, proof: Proof, *, written: bool) -> str | None:
     if desk.directory is None:
         return f"there is no state directory {desk.path}"
-    if proof.code == NOBODY:
+    if not proof.concerned:
         where = f"no live instance in {desk.path} declares it"
         doubt = f"is this the right directory and user (uid {os.geteuid()})?"
         return f"{where}; {doubt}" + (" the override is written all the same" if written else "")
