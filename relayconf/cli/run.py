@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         _report(resolution, as_json=arguments.json)
         if child is not None:
             child.goes_by(resolution.generation)
-        return _become(arguments.command, exported(resolution, os.environb))
+        return _become(arguments.command, exported(resolution, _inherited()))
     finally:
         # Reached only where there is no command: becoming it leaves nothing behind to go on with.
         if child is not None:
@@ -80,6 +80,20 @@ def _report(resolution: Resolution, *, as_json: bool) -> None:
     elif resolution.problems:
         problems = [answers.problem_document(problem) for problem in resolution.problems]
         sys.stderr.write(json.dumps({"problems": problems}, ensure_ascii=False) + "\n")
+
+
+def _inherited() -> dict[bytes, bytes]:
+    """Return the environment that this process was started with."""
+    environ = dict(os.environb)
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            started = file.read()
+    except OSError:
+        return environ
+    # Python sets it for itself where the locale is C (PEP 538); that is not the command's.
+    if b"\0LC_CTYPE=" not in b"\0" + started:
+        environ.pop(b"LC_CTYPE", None)
+    return environ
 
 
 def _become(command: Sequence[str], environ: dict[bytes, bytes]) -> int:

@@ -139,6 +139,12 @@ class TestExport:
         )
         assert "b'\\xff\\n=' b''" == done.stdout.strip()
 
+    @pytest.mark.parametrize("locale", [{}, {"LC_CTYPE": "C.UTF-8"}, {"LC_ALL": "C"}])
+    def test_nothing_is_added(self, contract: Path, locale: dict[str, str]) -> None:
+        """The command finds no variable that relayconf, or its Python, has set for itself."""
+        done = run(contract, "--", "env", env=locale)
+        assert sorted(clean(locale)) == sorted(line.split("=")[0] for line in done.stdout.split())
+
 
 class TestCommand:
     def test_exit_code(self, contract: Path) -> None:
