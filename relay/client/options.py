@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 from relay import strictjson
 from relay.client.directory import Held
-from relay.errors import RelayError
 from relay.protocol import PROTOCOL, RELAY_JSON
 
 if TYPE_CHECKING:
@@ -180,7 +179,9 @@ def _resolve(told: Told, own: Own) -> List[Any]:
 
     contract = load_installed("relay")
     if contract is None:
-        raise RelayError("this installation is damaged: it has no contract for relay")
+        from relay.client import declared  # noqa: PLC0415
+
+        contract = declared.CONTRACT
     below: List[Entry] = []
     above: List[Entry] = []
     for name, (value, layer) in told.settings.items():

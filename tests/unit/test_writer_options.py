@@ -13,12 +13,16 @@ import pytest
 
 from relay import protocol
 from relay.client import options
+from relay.client.declared import CONTRACT
 from relay.client.directory import Held
 from relay.client.options import NOTHING_TOLD, Options, OptionsSource, Told, decide, own_texts, told
 from relayconf.contract import load_installed
 from relayconf.values import clamp
 
 NOBODY = own_texts({})
+
+#: What decides how a text is read; the rest of a setting is documentation.
+WHAT_COUNTS = ("type", "default", "unit", "minimum", "maximum", "reject", "choices", "legacy")
 
 #: The contract's defaults, as a writer uses them.
 DEFAULTS = Options(0.3, 1.5, 5, 60.0, 16 * 1024 * 1024, watch=True)
@@ -61,6 +65,18 @@ class TestNames:
         for name, (low, high) in zip(options.NAMES, options.SURELY_IN_RANGE, strict=False):
             setting = contract.settings[name]
             assert [] == [v for v in (low, high) if clamp(setting, v) != (v, None)]
+
+    def test_what_a_writer_declares_itself_is_the_contracts(self) -> None:
+        """A copy without the contract goes by the same defaults, ranges, names and rules."""
+        contract = load_installed("relay")
+        assert contract is not None
+        assert list(options.NAMES) == list(CONTRACT.settings)
+        for name, own in CONTRACT.settings.items():
+            published = contract.settings[name]
+            same = {field: getattr(published, field) for field in WHAT_COUNTS}
+            assert same == {field: getattr(own, field) for field in WHAT_COUNTS}
+        of_writers = [r for r in contract.rules if {r.low, r.high} & set(options.NAMES)]
+        assert of_writers == list(CONTRACT.rules)
 
 
 class TestPrecedence:

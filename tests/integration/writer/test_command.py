@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -391,6 +392,29 @@ print(*sorted(sys.modules))
         assert "x" == text
         dear = {"asyncio", "argparse", "dataclasses", "inspect", "logging", "pathlib", "relayconf"}
         assert set() == dear & set(modules.split())
+
+    def test_a_copy_of_the_two_packages_is_all_of_a_writer(
+        self, root: Path, session: Path, tmp_path: Path, serve: Serve, sandbox_python: str
+    ) -> None:
+        """Without the contract, relay.json and any package, a writer reads its own settings."""
+        serve(session)
+        for package in ("relay", "relayconf"):
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(root / package, tmp_path / "copy" / package, ignore=ignored)
+        program = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from relay.cli import main\n"
+            'main(["call", "echo", \'{"text":"x"}\', "--dir", sys.argv[2]])'
+        )
+        done = subprocess.run(
+            [sandbox_python, "-I", "-S", "-c", program, str(tmp_path / "copy"), str(session)],
+            env={"RELAY_POLL_MS": "20s", "AGENTA_AGENT_TOOLS_RELAY_TIMEOUT": "5junk"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (0, "x\n") == (done.returncode, done.stdout), done.stderr
+        warned = [line.partition(":")[0] for line in done.stderr.splitlines()]
+        assert ["RELAY_POLL_MAX_MS", "RELAY_TIMEOUT_MS"] == sorted(warned)
 
     def test_main_returns_to_who_gave_it_arguments(
         self, session: Path, capfd: pytest.CaptureFixture[str]
