@@ -1,4 +1,4 @@
-"""The README as a stranger follows it: its code runs, its commands answer what it prints."""
+"""The README's blocks, run as a stranger would paste them: each as a whole."""
 
 from __future__ import annotations
 
@@ -6,94 +6,68 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("APP_", "RELAY"))}
-BIN = Path(sys.executable).parent
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+def block(kind: str, holding: str) -> str:
+    """Return the README's block of a kind that holds these words."""
+    found = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
+    (text,) = [text for name, text in found if name == kind and holding in text]
+    return str(text)
 
 
-@pytest.fixture(scope="module")
-def readme(root: Path) -> str:
-    return (root / "README.md").read_text("utf-8")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, readme: str) -> Path:
-    """Return an empty folder with the README's tools file in it."""
-    (tools,) = blocks(readme, "toml")
-    (tmp_path / "tools.toml").write_text(tools)
-    return tmp_path
-
-
-def run(folder: Path, *command: str, env: dict[str, str] | None = None) -> str:
-    state = {"RELAYCONF_STATE_DIR": str(folder / "state"), "COLUMNS": "80"}
-    return subprocess.run(
-        [str(BIN / command[0]), *command[1:]],
+def printed(folder: Path, *command: str) -> str:
+    """Run a command in a folder and return its stdout."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("RELAY", "PYTHON"))}
+    path = os.pathsep.join([os.path.dirname(sys.executable), own.get("PATH", "")])
+    done = subprocess.run(
+        command,
         cwd=folder,
-        env={**CLEAN, **state, **(env or {})},
+        env={**own, "PATH": path, "COLUMNS": "80", "RELAYCONF_STATE_DIR": str(folder / "state")},
         capture_output=True,
         text=True,
-        check=True,
-    ).stdout
-
-
-@pytest.fixture
-def served(folder: Path) -> Iterator[Path]:
-    """Serve ./session as the README does, until the test ends."""
-    runner = subprocess.Popen(
-        [str(BIN / "relay"), "serve", "--dir", "./session", "--tools", "tools.toml"],
-        cwd=folder,
-        env={**CLEAN, "RELAYCONF_STATE_DIR": str(folder / "state")},
-        stderr=subprocess.DEVNULL,
+        check=False,
     )
-    try:
-        deadline = time.monotonic() + 60
-        while not (folder / "session" / "relay.json").exists():
-            assert runner.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        yield folder
-    finally:
-        runner.terminate()
-        runner.wait()
+    assert 0 == done.returncode, done.stderr
+    return done.stdout
 
 
-class TestConfiguration:
-    def test_the_declaration_runs(self, folder: Path, readme: str) -> None:
-        """The settings class of the README reads its environment, the legacy name too."""
-        (folder / "app.py").write_text(blocks(readme, "python")[0])
-        assert run(folder, "python", "app.py") == "0:00:00.300000\n"
-        assert run(folder, "python", "app.py", env={"POLL_INTERVAL": "1s"}) == "0:00:01\n"
+class Console:
+    """A block of commands and what they print."""
 
-    def test_the_explanation_is_what_it_prints(self, folder: Path, readme: str) -> None:
-        """The printed answer of explain is the real one."""
-        console = next(b for b in blocks(readme, "console") if "relayconf explain" in b)
-        assigned = dict(re.findall(r"(RELAY_\w+)=(\S+)", console.partition("\n")[0]))
-        printed = console.partition("explain RELAY_POLL_MS\n")[2].removesuffix("...\n")
-        assert printed
-        assert run(folder, "relayconf", "explain", "RELAY_POLL_MS", env=assigned).startswith(
-            printed
-        )
-        assert "clamped" in run(folder, "relayconf", "show", "relay", env=assigned)
+    def __init__(self, text: str) -> None:
+        lines = text.splitlines()
+        self.commands = "\n".join(line[2:] for line in lines if line.startswith("$ "))
+        self.shown = "\n".join(line for line in lines if not line.startswith("$ "))
 
 
-class TestRelay:
-    def test_the_commands_answer(self, served: Path) -> None:
-        """The tool that the README declares is listed, and answers a call from the shell."""
-        assert "Upper-case a text." in run(served, "relay", "tools", "--dir", "./session")
-        call = ("relay", "call", "shout", '{"text": "hello"}', "--dir", "./session")
-        assert "HELLO\n" == run(served, *call)
+class TestReadme:
+    def test_declaring_a_setting(self, tmp_path: Path) -> None:
+        """The first program declares, reads and prints a setting."""
+        program = block("python", "class AppSettings")
+        assert "0:00:00.300000\n" == printed(tmp_path, sys.executable, "-c", program)
 
-    def test_both_sides_run_in_python(self, folder: Path, readme: str) -> None:
-        """The program of the README serves and calls its own tool."""
-        program = blocks(readme, "python")[1] + "\n\nimport asyncio\n\nasyncio.run(main())\n"
-        (folder / "both.py").write_text(program)
-        assert run(folder, "python", "both.py") == "3\n"
+    def test_asking_why(self, tmp_path: Path) -> None:
+        """What is said about a bad value is what the page shows."""
+        console = Console(block("console", "relayconf explain"))
+        shown = console.shown.removesuffix("\n...")
+        assert shown in printed(tmp_path, "sh", "-c", console.commands)
+
+    def test_serving_and_calling(self, tmp_path: Path) -> None:
+        """Tools file and commands, pasted at once, print what the page shows."""
+        (tmp_path / "tools.toml").write_text(block("toml", "[tools.shout]"))
+        console = Console(block("console", "relay serve"))
+        said = printed(tmp_path, "sh", "-c", f"{console.commands}\nkill $!\nwait $!\ntrue")
+        assert console.shown == said.rstrip("\n")
+
+    @pytest.mark.parametrize("again", [False, True])
+    def test_both_sides_in_python(self, tmp_path: Path, *, again: bool) -> None:
+        """The second program serves a tool and calls it, in a new directory and an old one."""
+        program = block("python", "async def main") + "import asyncio\nasyncio.run(main())\n"
+        for _ in range(1 + again):
+            assert "3\n" == printed(tmp_path, sys.executable, "-c", program)
