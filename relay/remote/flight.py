@@ -25,7 +25,7 @@ class Flight:
         bound: seconds after which nobody waits for it any more.
     """
 
-    __slots__ = ("began", "bound", "shape", "tag", "task", "trial", "window")
+    __slots__ = ("beaten", "began", "bound", "shape", "tag", "task", "window")
 
     def __init__(
         self,
@@ -36,7 +36,6 @@ class Flight:
         window: float,
         bound: float,
         shape: object = None,
-        trial: bool = False,
     ) -> None:
         self.tag = tag
         self.began = now
@@ -44,7 +43,8 @@ class Flight:
         self.bound = now + bound
         #: The settings that it was sent with; where they change, it is sent anew.
         self.shape = shape
-        self.trial = trial
+        #: Whether a poll took a request while this one waited.
+        self.beaten = False
         self.task: asyncio.Task[Report] = start(asyncio.get_running_loop(), work)
 
     def abandon(self) -> None:

@@ -26,18 +26,20 @@ class Health:
         self._name = name
         self._random = random
         self.failures = 0
+        #: Whether a request was missed since the last one that was found.
+        self.missed = False
         #: When the next window may be sent; while demoted, when the trial is.
         self.retry_at = 0.0
         self.demoted = False
         self._trial_pause = TRIAL_FIRST
 
-    @property
-    def proven(self) -> bool:
-        """Whether the last window ended well; else polling has to stand in."""
-        return self.failures == 0
+    def succeed(self, *, found: bool) -> None:
+        """A window ended as it should; ``found`` is whether it brought a request.
 
-    def succeed(self) -> None:
-        """A window ended as it should."""
+        One that brought none does not make up for a request that was missed.
+        """
+        if self.missed and not found and not self.demoted:
+            return
         if self.demoted:
             log.info("stage=relay_promoted %s: the remote watch works again", self._name)
         self.reset()
@@ -45,6 +47,7 @@ class Health:
     def reset(self) -> None:
         """Forget everything: somebody has switched the watch off and on."""
         self.failures = 0
+        self.missed = False
         self.retry_at = 0.0
         self.demoted = False
         self._trial_pause = TRIAL_FIRST

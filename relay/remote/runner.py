@@ -69,7 +69,7 @@ class RemoteRunner:
         self._live = live_settings(settings, None if state is None else os.path.abspath(state))
         self._path = _path(dir, self._live.current)
         self._tools = registry_of(tools, self._live.current)
-        self._guard = guard
+        self._guard = guard if guard is not None else self._tools.guard
         self._state = state_of(state, self._live.sources)
         self._host = host
         self._shared: Shared | None = None
@@ -123,6 +123,14 @@ class RemoteRunner:
         """
         if self._shared is not None:
             raise RelayError("this runner was started before; make another")
+        await self._tools.open(self._tools_changed)
+        try:
+            await self._start()
+        except BaseException:
+            await self._tools.close(self._tools_changed)
+            raise
+
+    async def _start(self) -> None:
         host = self._host if self._host is not None else open_host(self._live.current)
         limits = limits_of(self._live.snapshot)
         locks = Locks(self._state, group=self._live.sources.state_group)
@@ -157,6 +165,10 @@ class RemoteRunner:
                 "RELAY_MODE is watch; set it to auto to poll instead"
             )
 
+    def _tools_changed(self) -> None:
+        if self._obeying is not None:
+            self._obeying.apply()
+
     async def wait(self) -> None:
         """Wait until it stops.
 
@@ -183,6 +195,7 @@ class RemoteRunner:
             await loop.leave()
         finally:
             self._sign_off()
+            await self._tools.close(self._tools_changed)
         event(
             f"stage=relay_stopped dir={token(self._path)} runner={shared.locks.runner} "
             f"{shared.counters.line()}"

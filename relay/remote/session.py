@@ -149,17 +149,24 @@ class RemoteSession:
         if not before or before == self.runner or self.is_dead(before):
             self.not_before = began - _MARGIN
         self._tidied_at = float("-inf")
+        if await self._sweep():
+            # What is older and comes later has an old time, and is judged by its age alone.
+            self.not_before = None
+        await self.announcing.now()
+
+    async def _sweep(self) -> bool:
+        """Take what is there, to be answered or executed; True where nothing was left."""
         for _ in range(_SWEEPS):
             report = await self.drain(
                 0.0, self.limits.grace + STARTING, take="", tag=1, kind="poll"
             )
-            if report.status not in {"claimed", "idle"}:
-                break
             self.accept(report)
             self.execute("poll")
-            if report.status == "idle" or not self.has_room():
-                break
-        await self.announcing.now()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+            if report.status != "claimed" or not self.has_room():
+                return report.status == "idle"
+        return False
 
     async def _first_contact(self) -> str:
         """Find out what the sandbox can run, take the lease; return whose it was before.

@@ -203,7 +203,7 @@ class Waiting:
 
     def _healthy(self) -> bool:
         """Whether the watch alone may be relied on, with the safety poll."""
-        return self.flight is not None and self.health.proven and not self._trouble
+        return self.flight is not None and not self.health.demoted and not self._trouble
 
     def _poll_due(self, limits: RemoteLimits) -> float:
         if self._poll_at_once:
@@ -277,8 +277,10 @@ class Waiting:
             new = self._sandbox.accept(report)
             early = report.status == "expired" and now - flight.began < flight.window / 2
             self._repeats = 0 if new or report.status == "expired" else self._repeats + 1
-            if early or self._repeats >= _EMPTY_HANDED:
-                self._fail("it ended early" if early else "it brings nothing new", abandon=False)
+            beaten = self.health.demoted and flight.beaten and not new
+            if early or beaten or self._repeats >= _EMPTY_HANDED:
+                why = "it ended early" if early else "it brings nothing new"
+                self._fail("polls were quicker than it" if beaten else why, abandon=False)
             else:
                 self._went_well(report, now, limits)
             self._empty = 0 if new else self._empty
@@ -288,7 +290,7 @@ class Waiting:
 
     def _went_well(self, report: Report, now: float, limits: RemoteLimits) -> None:
         self._counters.expired += report.status == "expired"
-        self.health.succeed()
+        self.health.succeed(found=report.status == "claimed")
         self._trouble = False
         if self._wanted(limits) and self._sandbox.has_room() and not self.stopping:
             self._send(now, limits)
@@ -381,10 +383,12 @@ class Waiting:
             self._odd(report)
             return
         await self._back()
-        healthy = flight is not None and flight is self.flight and self.health.proven
+        healthy = flight is not None and flight is self.flight and self._healthy()
         new = self._sandbox.accept(report)
         oldest = max((claim.age for claim in report.claims), default=0.0) if new else 0.0
         self._empty = 0 if new else self._empty + 1
+        if flight is not None and new:
+            flight.beaten = True
         self._sandbox.execute("timeout" if healthy else "poll")
         if healthy and flight is not None:
             self._look_for_miss(flight, oldest, limits)
@@ -392,8 +396,9 @@ class Waiting:
     def _look_for_miss(self, flight: Flight, oldest: float, limits: RemoteLimits) -> None:
         """Count a request that the watch should have found long ago against it."""
         late = limits.rescan + MISSED_BY
-        if oldest > late and self._clock() - flight.began > late + STARTING:
+        if min(oldest, self._clock() - flight.began) > late:
             self._counters.misses += 1
+            self.health.missed = True
             self._fail("the safety poll found a request that it had missed", abandon=True)
 
     def _reached(self, flight: Flight | None) -> None:

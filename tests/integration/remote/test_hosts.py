@@ -1,0 +1,133 @@
+"""Every host keeps what ``Host`` promises, and refuses what it must, against real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from relay.hosts import conformance
+from relay.hosts.daemon import DaemonHost
+from relay.hosts.host import Denied, Host, HostError, Unreachable
+from relay.hosts.ssh import SshHost
+from tests.servers.running import Server, available, free_port
+
+Opening = Callable[[Path], AbstractAsyncContextManager[Host]]
+
+
+class TestConformance:
+    @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
+    def test_host_keeps_its_promises(
+        self, check: conformance.Check, opening: Opening, tmp_path: Path
+    ) -> None:
+        """A relay can rely on every sentence of the host protocol."""
+        directory = tmp_path / "a directory's"
+        directory.mkdir()
+
+        async def run() -> None:
+            async with opening(directory) as host:
+                await check(host, str(directory))
+
+        asyncio.run(run())
+
+
+class TestContinuousIntegration:
+    def test_has_every_server(self) -> None:
+        """A green run in continuous integration stands for a real daemon and a real sshd."""
+        wanted = ["memory", "daemon", "ssh"] if os.environ.get("CI") else ["memory"]
+        assert set(wanted) <= set(available())
+
+
+def refusal(host: Host) -> HostError:
+    """Return what a listing of ``/`` is refused with."""
+
+    async def look() -> HostError:
+        try:
+            await host.entries("/")
+        except HostError as error:
+            return error
+        finally:
+            await host.close()
+        raise AssertionError("it was not refused")
+
+    return asyncio.run(look())
+
+
+if "daemon" in available():
+
+    class TestDaemon:
+        def test_wrong_token(self, daemon_server: Server) -> None:
+            """A wrong token is told at once, and is not shown."""
+            url = f"http://127.0.0.1:{daemon_server.port}"
+            error = refusal(DaemonHost(url, token="wr0ng"))
+            assert isinstance(error, Denied)
+            assert "wr0ng" not in str(error)
+
+        def test_nobody_there(self) -> None:
+            """A daemon that does not run is unreachable, with its address in the message."""
+            url = f"http://127.0.0.1:{free_port()}"
+            error = refusal(DaemonHost(url))
+            assert isinstance(error, Unreachable)
+            assert url in str(error)
+
+
+class TestUrl:
+    @pytest.mark.parametrize(
+        "url", ["", "127.0.0.1:80", "ftp://host", "http://", "http://u:pa55@host", "http://h:x"]
+    )
+    def test_unusable(self, url: str) -> None:
+        """A url that cannot be used is refused before anything is sent, without its secrets."""
+        with pytest.raises(HostError) as caught:
+            DaemonHost(url)
+        assert "pa55" not in str(caught.value)
+
+
+if "ssh" in available():
+
+    class TestSsh:
+        def test_unknown_host_key(self, ssh_server: Server, ssh_folder: Path) -> None:
+            """A server with another key than the known one is never logged in to."""
+            host = SshHost(
+                f"{getpass.getuser()}@127.0.0.1:{ssh_server.port}",
+                key_file=str(ssh_folder / "client_key"),
+                known_hosts=str(ssh_folder / "strangers"),
+            )
+            assert isinstance(refusal(host), Denied)
+
+        def test_unknown_client_key(self, ssh_server: Server, ssh_folder: Path) -> None:
+            """A key that the server does not know is told as a refused login."""
+            host = SshHost(
+                f"{getpass.getuser()}@127.0.0.1:{ssh_server.port}",
+                key_file=str(ssh_folder / "host_key"),
+                known_hosts=str(ssh_folder / "known_hosts"),
+            )
+            assert isinstance(refusal(host), Denied)
+
+        def test_one_connection(self, ssh_server: Server, ssh_folder: Path) -> None:
+            """However much is asked at once, there is one connection."""
+
+            async def run() -> int:
+                host = SshHost(
+                    f"{getpass.getuser()}@127.0.0.1:{ssh_server.port}",
+                    key_file=str(ssh_folder / "client_key"),
+                    known_hosts=str(ssh_folder / "known_hosts"),
+                )
+                await asyncio.gather(*(host.entries("/") for _ in range(12)))
+                sockets = host.sockets
+                await host.close()
+                return sockets
+
+            assert 1 == asyncio.run(run())
+
+
+class TestTarget:
+    @pytest.mark.parametrize("target", ["", "@host", "user@", "u@h:0", "u@h:99999", "u@h -o x"])
+    def test_unusable(self, target: str) -> None:
+        """A target that is none is refused before anything is sent."""
+        with pytest.raises(HostError):
+            SshHost(target)
