@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -20,7 +21,9 @@ from relay.engine.telemetry import escaped, event, log, pickup_ms
 from relay.engine.threads import Threads
 from relay.errors import BadRequest, ToolError
 from relay.protocol import Request, Response, claim_name, decode_request, encode_response
+from relay.tools.audit import Decision
 from relay.tools.command import kill_cancelled
+from relay.tools.judges import Judges
 from relay.tools.registry import PAUSED, Call, Failure, Handler, Registry, Tool, text_of
 
 #: Called with each request before its tool is looked up; a text, or an exception, refuses it.
@@ -53,6 +56,7 @@ class Engine:
         self.freed = freed
         self.loop = asyncio.get_running_loop()
         self.threads = Threads(self.loop)
+        self.judges = Judges(self.loop)
         #: Executions that are not answered yet, and those that were while their tool goes on.
         self.open: set[Execution] = set()
         self.lingering: set[Execution] = set()
@@ -94,8 +98,9 @@ class Engine:
         kill_cancelled()
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Let the threads go, and what judges outside of the loop."""
         self.threads.close()
+        self.judges.close()
 
     def over(self, execution: Execution) -> None:
         """Forget an execution that is answered or given up."""
@@ -123,6 +128,7 @@ class Execution:
         "_directory",
         "_engine",
         "_id",
+        "_judged",
         "_patient",
         "_picked",
         "_session",
@@ -152,6 +158,7 @@ class Execution:
         #: When that is on the wall clock, where it is later than callers usually wait.
         self._patient: float | None = None
         self._answered = False
+        self._judged = False
         self._bytes = 0
         self._call: Call | None = None
         self.task: asyncio.Task[None] | None = None
@@ -164,8 +171,9 @@ class Execution:
             age, request = self._read()
             engine.refuse_if_swamped()
             tool = engine.tools.get(request.tool)
-            if engine.guard is None:
+            if engine.guard is None and (tool is None or self._is_quick(tool, request)):
                 tool = self._judge(tool, request)
+                self._judged = True
         except (Failure, BadRequest) as error:
             self._refuse(error.code, str(error))
             return
@@ -218,9 +226,30 @@ class Execution:
         except Exception as error:  # noqa: BLE001 - a schema may lead anywhere, also nowhere
             log.warning("tool %s: its schema cannot be applied: %s", tool.name, escaped(str(error)))
             raise Failure("tool_error", "the tool's schema cannot be applied") from None
+        return self._decide(tool, request, fault)
+
+    def _is_quick(self, tool: Tool, request: Request) -> bool:
+        return tool.validator.is_quick(request.args, self._bytes)
+
+    async def _judge_outside(self, tool: Tool | None, request: Request) -> Tool:
+        """Judge what would hold up the loop for longer than other calls can wait."""
+        if tool is None or self._is_quick(tool, request):
+            return self._judge(tool, request)
+        fault = await self._engine.judges.fault(tool.validator, request.args, self._session)
+        return self._decide(tool, request, fault)
+
+    def _decide(self, tool: Tool, request: Request, fault: str | None) -> Tool:
         if fault is not None:
             raise Failure("invalid_args", f"{request.tool}: {fault}")
+        policy = self._engine.tools.policy
+        if policy is not None:
+            policy.decide(tool.name, request.args, session=self._named, request=self._id)
         return tool
+
+    @property
+    def _named(self) -> str:
+        """What a policy calls the session: the base name of its directory."""
+        return os.path.basename(self._session.place.path)
 
     def _run(self, tool: Tool | None, request: Request) -> None:
         engine = self._engine
@@ -253,7 +282,8 @@ class Execution:
     async def _respond(self, tool: Tool | None, request: Request) -> Response:
         if self._engine.guard is not None:
             await self._ask(self._engine.guard, request)
-            tool = self._judge(tool, request)
+        if not self._judged:
+            tool = await self._judge_outside(tool, request)
         if tool is None or self._call is None:  # pragma: no cover - judged before
             raise Failure("unknown_tool", "there is no such tool")
         call, handler, args = self._call, tool.handler, request.args
@@ -286,9 +316,26 @@ class Execution:
                     verdict = await verdict
         except (Exception, SystemExit):  # noqa: BLE001 - a guard that fails has not agreed
             log.warning("the guard failed on %s; refused", escaped(request.tool), exc_info=True)
+            self._record(request, "it failed")
             raise Failure("refused", "the call was refused: its guard failed") from None
+        self._record(request, None if verdict is None else str(verdict))
         if verdict is not None:
             raise Failure("refused", str(verdict))
+
+    def _record(self, request: Request, refusal: str | None) -> None:
+        """Have the guard's decision recorded, where there is a record of decisions."""
+        policy = self._engine.tools.policy
+        if policy is not None:
+            policy.audit.record(
+                Decision(
+                    session=self._named,
+                    tool=request.tool,
+                    request=self._id,
+                    allowed=refusal is None,
+                    by="guard",
+                    reason=refusal or "",
+                )
+            )
 
     def _expire(self) -> None:
         seconds = self._engine.shared.clock() - self._started

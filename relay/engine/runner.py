@@ -79,7 +79,7 @@ class Runner:
         self._live = _live(settings, None if state is None else os.path.abspath(state))
         self._path, self._serves_many = _served(dir, root, self._live.current)
         self._tools = _registry(tools, self._live.current)
-        self._guard = guard
+        self._guard = guard if guard is not None else self._tools.guard
         self._state = _state(state, self._live.sources)
         self._shared: Shared | None = None
         self._loop: Loop | None = None
@@ -134,6 +134,14 @@ class Runner:
         if self._shared is not None:
             raise RelayError("this runner was started before; make another")
         _refuse_within(self._state, self._path)
+        await self._tools.open(self._tools_changed)
+        try:
+            await self._start()
+        except BaseException:
+            await self._tools.close(self._tools_changed)
+            raise
+
+    async def _start(self) -> None:
         limits = limits_of(self._live.snapshot)
         locks = Locks(self._state, group=self._live.sources.state_group)
         self._shared = shared = Shared(
@@ -166,6 +174,10 @@ class Runner:
         loop.add(session)
         await session.start()
 
+    def _tools_changed(self) -> None:
+        if self._obeying is not None:
+            self._obeying.apply()
+
     async def wait(self) -> None:
         """Wait until it stops.
 
@@ -192,6 +204,7 @@ class Runner:
             await loop.engine.drain(shared.limits.drain_timeout)
         finally:
             self._sign_off()
+            await self._tools.close(self._tools_changed)
         event(
             f"stage=relay_stopped dir={token(self._path)} runner={shared.locks.runner} "
             f"{shared.counters.line()}"

@@ -48,6 +48,10 @@ class Place(Protocol):
     """Where a session is."""
 
     @property
+    def path(self) -> str:
+        """The path of its directory."""
+
+    @property
     def directory(self) -> Directory | None:
         """Its directory; ``None`` while there is none."""
 

@@ -68,12 +68,13 @@ def command_tool(
     names = (*ALLOWED, *pass_env)
 
     def handler(args: dict[str, Any], call: Call) -> str:
-        return _Process(name, argv, _environment(names), call).run(args)
+        return _Process(name, argv, environment(names), call).run(args)
 
     return Tool(name, description, schema, handler, blocking=True, timeout=timeout)
 
 
-def _environment(names: Iterable[str]) -> dict[str, str]:
+def environment(names: Iterable[str]) -> dict[str, str]:
+    """Return the variables of these names that the runner has, and every ``LC_*``."""
     passed = {name: os.environ[name] for name in names if name in os.environ}
     passed.update((name, text) for name, text in os.environ.items() if name.startswith("LC_"))
     return passed

@@ -210,9 +210,15 @@ def _is_async(function: Callable[..., Any]) -> bool:
 class Registry(Mapping[str, Tool]):
     """The tools of one runner, by name, in the order in which they were given.
 
+    A runner opens it before it announces the tools, and closes it when it has stopped. ``policy``
+    decides about each call whose arguments fit; ``guard`` is asked where a runner was given none.
+
     Raises:
         ToolsError: two tools have one name.
     """
+
+    policy: Any = None
+    guard: Any = None
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -232,6 +238,12 @@ class Registry(Mapping[str, Tool]):
 
     def __len__(self) -> int:
         return len(self._tools)
+
+    async def open(self, changed: Callable[[], None]) -> None:
+        """Make the tools ready; ``changed`` is called whenever they are others."""
+
+    async def close(self, changed: Callable[[], None]) -> None:
+        """Let go of what the tools need; ``changed`` is what was given to ``open``."""
 
     @classmethod
     def of(cls, tools: Mapping[str, Callable[..., Any] | Tool] | Iterable[Tool]) -> Registry:

@@ -348,7 +348,7 @@ class TestRefusingToStart:
         (folder / "tools.toml").write_text('[tools.a]\nnope = 1\n\n[tools.b]\npython = "no"\n')
         said = self.message(serve(programs, folder), 2).splitlines()
         assert 2 == len(said)
-        assert ["tools.toml:1: tool a", "tools.toml:4: tool b"] == [
+        assert ["tools.toml:1: tool a", "tools.toml:5: tool b"] == [
             line[line.index("tools.toml") :][:20] for line in said
         ]
 

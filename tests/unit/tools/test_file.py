@@ -70,6 +70,8 @@ class TestFaults:
         """Every fault of every tool is named, with line, tool and what to do."""
         text = """\
 top = 1
+guard = "no colon"
+policy = "no-such.toml"
 [tools.a]
 command = ["true"]
 colour = "red"
@@ -78,8 +80,11 @@ timeout = "1s1h"
 description = "nothing to run"
 [tools.c]
 python = "no.such.module:name"
-[tools.d]
-http = { url = "https://example.com" }
+[tools.d.http]
+url = "ftp://example.com"
+method = "BREW"
+body = 1
+headers = { "a b" = "x", Authorization = "Bearer ${NO_SUCH_TOKEN}", X = "$nothing" }
 [tools.e]
 command = "ls -l"
 input = { type = "array" }
@@ -95,23 +100,47 @@ command = ["true"]
 command = ["true"]
 pass_env = ["A B"]
 input = { "$ref" = "https://example.com/schema" }
+[tools.k]
+http = { }
 [mcp.files]
-command = ["server"]
+command = ["no-such-program"]
+url = "http://localhost"
+[mcp."x y"]
+command = ["no-such-program"]
+env = { TOKEN = "${NO_SUCH_TOKEN}" }
+nonsense = true
+[http]
+allow_private = ["10.0.0.1/8"]
 """
         said = problems(tmp_path, text)
         expected = [
-            " 'top' is not known here; tools stand under [tools.NAME]",
-            " [mcp.*]: this version has no MCP servers; remove the table",
-            "2: tool a: 'colour' is not known for a command tool; it takes command, description, ",
-            "2: tool a: timeout: ",
-            "6: tool b: a tool has one of python = ... or command = ...; this one has neither",
-            "8: tool c: python: cannot import no.such.module:name: ModuleNotFoundError: ",
-            "10: tool d: this version has no http tools; use one of python = ... or command = ...",
-            "12: tool e: command is not a list of texts; write command = [",
-            "15: tool f: input: no JSON Schema (type): 'nonsense' is not valid",
-            "18: tool g: a tool has one of python = ... or command = ...; this one has both",
-            "21: tool 'h i': a name is 1 to 128 letters, digits, '_', '-' or '.'",
-            "23: tool j: pass_env: 'A B' is no variable's name",
+            "1: tools file: 'top' is not known here; tools stand under [tools.NAME]",
+            '2: tools file: guard is not of the form "module:name"',
+            "6: tool a: 'colour' is not known here; it takes command, description, input, pass_en",
+            "7: tool a: timeout: 'h' at position 4 comes after 's'; the order is h m s ms",
+            "8: tool b: a tool has one of python = ..., command = ... and http = ...; this one ha",
+            "11: tool c: python: cannot import no.such.module:name: ModuleNotFoundError: No modul",
+            "13: tool d: http: url is no address that begins with http:// or https://",
+            "14: tool d: http: method is one of GET, HEAD, POST, PUT, PATCH, DELETE",
+            "15: tool d: http: 'body' is not known here; it takes allow_hosts, headers, method, u",
+            "16: tool d: http: headers: 'a b' cannot be a header here",
+            "16: tool d: http: headers.Authorization: ${NO_SUCH_TOKEN} is not set: set NO_SUCH_TO",
+            "16: tool d: http: headers.X: a '$' begins ${NAME}, or is written '$$'",
+            '18: tool e: command is not a list of texts; write command = ["first", "second"]',
+            '19: tool e: input: the schema of arguments has type = "object"',
+            "22: tool f: input: no JSON Schema (type): 'nonsense' is not valid under any of the g",
+            "23: tool g: a tool has one of python = ..., command = ... and http = ...; this one h",
+            "26: tool h i: a name is 1 to 128 letters, digits, '_', '-' or '.'",
+            "30: tool j: pass_env: 'A B' is no variable's name",
+            "31: tool j: input: the reference 'https://example.com/schema' leads out of the schem",
+            "33: tool k: http: url is missing",
+            '34: mcp files: a server has one of command = [...] and url = "https://..."',
+            "37: mcp x y: a name is 1 to 64 letters, digits, '_', '-' or '.'",
+            "38: mcp x y: command: there is no program 'no-such-program'",
+            "39: mcp x y: env.TOKEN: ${NO_SUCH_TOKEN} is not set: set NO_SUCH_TOKEN in the runner",
+            "40: mcp x y: 'nonsense' is not known here; it takes command, env, headers, pass_env,",
+            "42: http: allow_private: 10.0.0.1/8 has host bits set",
+            f"{tmp_path}/no-such.toml: the policy file cannot be read: No such file",
         ]
         assert [True] * len(expected) == [
             line.startswith(start) for line, start in zip(said, expected, strict=True)
@@ -124,8 +153,8 @@ command = ["server"]
             '[tools.b]\ncommand = ["true"]\ninput = { "$ref" = "https://example.com/s" }\n'
         )
         assert [
-            '1: tool a: input: the schema of arguments has type = "object"',
-            "4: tool b: input: the reference 'https://example.com/s' leads out of the schema",
+            '3: tool a: input: the schema of arguments has type = "object"',
+            "6: tool b: input: the reference 'https://example.com/s' leads out of the schema",
         ] == problems(tmp_path, text)
 
     def test_a_name_twice(self, tmp_path: Path) -> None:

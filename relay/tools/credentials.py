@@ -1,0 +1,149 @@
+"""Credentials: what ``${NAME}`` in a tools file stands for, and that no answer repeats it.
+
+A name is looked for in the runner's environment, then in the file that ``NAME_FILE`` names there,
+then in a file of that name in the directory of secrets, as ``relayconf`` finds secrets. Files are
+read at each use, so that a rotated secret is in force at once. ``$$`` is a dollar sign.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from relay.tools.tables import Table
+from relayconf.errors import SourceError
+from relayconf.files.regular import read_regular, shown_path
+from relayconf.files.secret import MAX_SECRET_BYTES
+from relayconf.hidden import Hidden
+from relayconf.setting import MASK
+
+#: Where secrets arrive as files unless RELAYCONF_SECRETS_DIR says otherwise, as Compose has it.
+SECRETS_DIR = "/run/secrets"
+
+_REFERENCE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)\}|)")
+
+#: A shorter text is in many answers by chance, and masking it would only disfigure them.
+_SHORTEST_MASKED = 4
+
+
+class Unresolvable(ValueError):
+    """A name stands for nothing, or for something that cannot be used; the message says why."""
+
+
+class Credentials:
+    """Resolves names against one environment, read when it is asked."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._seen: set[str] = set()
+
+    def value(self, name: str) -> str:
+        """Return what a name stands for.
+
+        Raises:
+            Unresolvable: nothing, or something empty or unreadable.
+        """
+        found = Hidden(self._find(name))
+        if not found.strip():
+            raise Unresolvable(f"${{{name}}} is blank")
+        if any(ord(c) < 32 or ord(c) == 127 for c in found):
+            raise Unresolvable(f"${{{name}}} holds a control character, such as a line end")
+        self.never_show(found)
+        return found
+
+    def never_show(self, text: str) -> None:
+        """Take a text for a secret that no answer may hold."""
+        if len(text) >= _SHORTEST_MASKED:
+            self._seen.add(text)
+
+    def masked(self, text: str) -> str:
+        """Return a text without any secret that has been used so far."""
+        # The longest first: a header's whole value may hold a secret that was named by itself.
+        for secret in sorted(self._seen, key=len, reverse=True):
+            if secret in text:
+                text = text.replace(secret, MASK)
+        return text
+
+    def _find(self, name: str) -> str:
+        own = self._environ.get(name, "")
+        if own:
+            return own
+        path = self._environ.get(f"{name}_FILE", "").strip()
+        if path:
+            return _content(name, path)
+        folder = self._environ.get("RELAYCONF_SECRETS_DIR", "").strip() or SECRETS_DIR
+        for file in _named_like(name, folder):
+            return _content(name, file)
+        raise Unresolvable(
+            f"${{{name}}} is not set: set {name} in the runner's environment, or {name}_FILE to a "
+            f"file that holds it, or put it into {shown_path(folder)}/{name.lower()}"
+        )
+
+
+def _named_like(name: str, folder: str) -> Iterator[str]:
+    """Yield the files of a directory that are called like a name, the exact one first."""
+    try:
+        files = os.listdir(folder)
+    except (OSError, ValueError):
+        return
+    for file in sorted(files, key=lambda file: (file != name, file)):
+        if file.upper() == name.upper():
+            yield os.path.join(folder, file)
+
+
+def _content(name: str, path: str) -> str:
+    try:
+        text = read_regular(path, limit=MAX_SECRET_BYTES).decode("utf-8")
+    except SourceError as error:
+        raise Unresolvable(f"${{{name}}}: {error}") from None
+    except UnicodeDecodeError as error:
+        where = f"{shown_path(path)}: not UTF-8 at byte {error.start}"
+        raise Unresolvable(f"${{{name}}}: {where}") from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+class Template:
+    """A text with ``${NAME}`` in it.
+
+    Raises:
+        ValueError: a dollar sign in it begins no such name.
+    """
+
+    def __init__(self, text: str, credentials: Credentials) -> None:
+        self._text = text
+        self._credentials = credentials
+        if any(match[0] == "$" for match in _REFERENCE.finditer(text)):
+            raise ValueError("a '$' begins ${NAME}, or is written '$$'")
+        self.names = [match[2] for match in _REFERENCE.finditer(text) if match[2]]
+
+    def fill(self) -> str:
+        """Return the text with what its names stand for now.
+
+        Raises:
+            Unresolvable: one of them stands for nothing.
+        """
+        if "$" not in self._text:
+            return self._text
+        filled = _REFERENCE.sub(
+            lambda match: "$" if match[1] else self._credentials.value(match[2]), self._text
+        )
+        if self.names:
+            self._credentials.never_show(filled)
+            return Hidden(filled)
+        return filled
+
+
+def template(text: str, credentials: Credentials, table: Table, key: str) -> Template | None:
+    """Read a template of a tools file, and see that its names stand for something now."""
+    try:
+        made = Template(text, credentials)
+    except ValueError as error:
+        table.fault(f"{key}: {error}", key.partition(".")[0])
+        return None
+    for name in made.names:
+        try:
+            credentials.value(name)
+        except Unresolvable as error:
+            table.fault(f"{key}: {error}", key.partition(".")[0])
+    return made

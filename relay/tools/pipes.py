@@ -1,0 +1,178 @@
+"""An MCP server's process: its pipes as the streams that the MCP library wants, and its end.
+
+Its environment is what it was allowed, a message from it has a bound, what it writes to stderr goes
+to the log, and nothing of it outlives the connection: it has a process group of its own, which is
+killed when it does not end by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+
+from relay.mcp.messages import Lines, TooLong
+
+#: Seconds that a process has to end once its stdin is closed, and again after SIGTERM.
+_GRACE = 2.0
+
+_READ = 1 << 16
+
+#: Of a process's stderr, this much is logged: so many pieces, of so many bytes.
+_LOGGED = 200
+_PIECE = 2000
+
+#: Reading is bounded by ``Lines``; asyncio's own bound is for what we do not use.
+Streams = tuple[Any, Any]
+
+
+class Pipes:
+    """One process and its streams, while it is connected.
+
+    Args:
+        argv: the program and its arguments.
+        environment: all its variables.
+        limit: bytes of one message from it.
+        ended: called once it has closed its stdout.
+        said: takes what it writes to stderr.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        limit: int,
+        ended: Callable[[], None],
+        said: Callable[[str], None],
+    ) -> None:
+        self._argv = list(argv)
+        self._environment = dict(environment)
+        self._limit = limit
+        self._ended = ended
+        self._said = said
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Streams]:
+        """Start the process, give its streams, and end it.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *self._argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._environment,
+            start_new_session=True,
+        )
+        received, read = anyio.create_memory_object_stream[Any](0)
+        write, sent = anyio.create_memory_object_stream[Any](0)
+        tasks = [
+            asyncio.create_task(self._receive(process, received)),
+            asyncio.create_task(self._send(process, sent)),
+            asyncio.create_task(self._log(process)),
+        ]
+        try:
+            yield read, write
+        finally:
+            await _finish(process, tasks)
+            for stream in (received, read, write, sent):
+                stream.close()
+
+    async def _receive(self, process: asyncio.subprocess.Process, received: Any) -> None:
+        stdout = process.stdout
+        lines = Lines(self._limit)
+        try:
+            while stdout is not None and (data := await stdout.read(_READ)):
+                for line in lines.feed(data):
+                    message = self._message(line)
+                    if message is not None:
+                        await received.send(message)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            # The session is over and takes nothing more.
+            return
+        finally:
+            received.close()
+            self._ended()
+
+    def _message(self, line: bytes | TooLong) -> SessionMessage | Exception | None:
+        if isinstance(line, TooLong):
+            if line.id is None:
+                self._said(f"a message of {line.size} bytes was dropped")
+                return None
+            text = f"the answer is larger than {self._limit} bytes"
+            error = ErrorData(code=INTERNAL_ERROR, message=text)
+            return SessionMessage(JSONRPCError(jsonrpc="2.0", id=line.id, error=error))
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError as error:
+            return error
+
+    async def _send(self, process: asyncio.subprocess.Process, sent: Any) -> None:
+        stdin = process.stdin
+        try:
+            async for each in sent:
+                if stdin is None:  # pragma: no cover - it is asked for as a pipe
+                    return
+                text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                stdin.write(text.encode() + b"\n")
+                await stdin.drain()
+        except (ConnectionError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._ended()
+        finally:
+            sent.close()
+
+    async def _log(self, process: asyncio.subprocess.Process) -> None:
+        stderr = process.stderr
+        left = _LOGGED
+        while stderr is not None and (data := await stderr.read(_PIECE)):
+            if left > 0:
+                left -= 1
+                self._said(data.decode("utf-8", "replace").strip())
+
+
+async def _finish(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]]) -> None:
+    """End a process and everything that it has started, whatever it takes; then the tasks."""
+    try:
+        if process.stdin is not None:
+            process.stdin.close()
+        for sign in (None, signal.SIGTERM):
+            if sign is not None:
+                _signal(process, sign)
+            if await _has_ended(process, _GRACE):
+                break
+    finally:
+        # Also what has no leader any more, and also when this task is cancelled again.
+        _signal(process, signal.SIGKILL)
+        for task in tasks:
+            task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await _has_ended(process, _GRACE)
+    # A descendant that has left the group may hold a pipe's other end for ever.
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()
+
+
+async def _has_ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    # Not process.wait(): it waits for the pipes, too, and a descendant may hold them.
+    deadline = asyncio.get_running_loop().time() + seconds
+    while process.returncode is None:
+        if asyncio.get_running_loop().time() >= deadline:
+            return False
+        await asyncio.sleep(0.01)
+    return True
+
+
+def _signal(process: asyncio.subprocess.Process, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
