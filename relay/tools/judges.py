@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -154,6 +155,9 @@ class _Judge:
                 return None
             piece = os.read(stdout.fileno(), size - len(data))
             if not piece:
+                if self._process.wait() == -signal.SIGALRM:
+                    # It had to wait for its own start, and has seen for itself that time is over.
+                    return None
                 raise OSError("the process that judges has ended")
             data += piece
         return data
