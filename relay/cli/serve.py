@@ -15,6 +15,7 @@ from relay.engine.metrics import runner_metrics
 from relay.engine.runner import NothingToServe, Runner
 from relay.engine.telemetry import event, log
 from relay.settings import RelaySettings
+from relayconf.cli.common import add_sources
 from relayconf.live import Live, load
 from relayconf.process import read_process
 
@@ -47,28 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--tools", metavar="FILE", help="the tools to offer, as TOML (RELAY_TOOLS_FILE)"
     )
-    parser.add_argument(
-        "--env-file",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="an env file; may be repeated, later ones win (RELAYCONF_ENV_FILE)",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a value above the environment; may be repeated",
-    )
-    parser.add_argument(
-        "--deployment", metavar="NAME", help="which deployment this is (RELAYCONF_DEPLOYMENT)"
-    )
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="refuse (exit 78) where a value would not be used as written (RELAYCONF_STRICT)",
-    )
+    add_sources(parser, parser)
     parser.set_defaults(run=run)
 
 

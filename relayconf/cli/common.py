@@ -24,6 +24,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="an installed name (relay), module:Class, or the path of a contract; without one, the "
         "only target installed beside relayconf's own",
     )
+    add_sources(parser, group)
+    parser.add_argument("--json", action="store_true", help="answer in JSON")
+
+
+def add_sources(parser: argparse.ArgumentParser, group: argparse._ActionsContainer) -> None:
+    """Add the options that say where values come from, the files and names to a group."""
     group.add_argument(
         "--env-file",
         action="append",
@@ -46,7 +52,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="refuse (exit 78) where a value would not be used as written (RELAYCONF_STRICT)",
     )
-    parser.add_argument("--json", action="store_true", help="answer in JSON")
 
 
 def read(arguments: argparse.Namespace) -> Process:
