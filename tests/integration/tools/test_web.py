@@ -1,0 +1,452 @@
+"""HTTP tools against services of every kind: honest, slow, huge, redirecting, lying, dying."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.tools import ToolsError, load_tools
+from relay.tools.addresses import Allowed, networks
+from relay.tools.web import Hosts
+
+LOCAL = '[http]\nallow_private = ["127.0.0.1/32"]\n'
+SECRET = "tok-en-4711-canary"
+
+
+def tool(port: int, more: str = "", host: str = "127.0.0.1") -> str:
+    """Return a tools file with one HTTP tool."""
+    return f'{LOCAL}[tools.ask.http]\nurl = "http://{host}:{port}/ask"\n{more}'
+
+
+class TestAnswers:
+    def test_arguments_are_the_body(self, offer: Any, service: Any, http: Any) -> None:
+        """The arguments go as JSON, the body comes back as the text, with the file's headers."""
+
+        async def behave(request: Any, writer: Any) -> None:
+            writer.write(http(200, b"<" + request.body + b">"))
+
+        async def run() -> None:
+            async with (
+                service(behave) as served,
+                offer(tool(served.port, 'headers = { X-Team = "blue" }')) as session,
+            ):
+                assert '<{"a": 1, "b": "ü"}>' == await session.call("ask", a=1, b="ü")
+                (request,) = served.requests
+                assert ("POST", "/ask") == (request.method, request.target)
+                assert "application/json" == request.headers["content-type"]
+                assert ("blue", "identity") == (
+                    request.headers["x-team"],
+                    request.headers["accept-encoding"],
+                )
+
+        asyncio.run(run())
+
+    def test_a_method_without_a_body(self, offer: Any, service: Any, http: Any) -> None:
+        """With GET the arguments are the query."""
+
+        async def behave(request: Any, writer: Any) -> None:
+            writer.write(http(200, request.target.encode()))
+
+        async def run() -> None:
+            async with (
+                service(behave) as served,
+                offer(tool(served.port, 'method = "GET"')) as session,
+            ):
+                said = await session.call("ask", q="a b&c", n=5, tags=["x", "y"], deep={"k": None})
+                assert "/ask?q=a%20b%26c&n=5&tags=x&tags=y&deep=%7B%22k%22%3A%20null%7D" == (
+                    said.replace("+", "%20")
+                )
+
+        asyncio.run(run())
+
+    def test_connections_are_kept(self, offer: Any, service: Any, http: Any) -> None:
+        """Calls one after another go over one connection."""
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(http(200, b"ok"))
+
+        async def run() -> None:
+            async with service(behave) as served, offer(tool(served.port)) as session:
+                for _ in range(5):
+                    assert "ok" == await session.call("ask")
+                assert 1 == served.connections
+
+        asyncio.run(run())
+
+    def test_charsets(self, offer: Any, service: Any, http: Any) -> None:
+        """A text is read as its head says; where that is nonsense, as UTF-8."""
+        kinds = {"latin": "latin-1", "odd": "no-such", "codec": "rot13", "bytes": "hex"}
+
+        async def behave(request: Any, writer: Any) -> None:
+            which = json.loads(request.body)["which"]
+            body = "ü".encode("latin-1" if which == "latin" else "utf-8")
+            writer.write(http(200, body, content_type=f"text/plain; charset={kinds[which]}"))
+
+        async def run() -> None:
+            async with service(behave) as served, offer(tool(served.port)) as session:
+                for which in kinds:
+                    assert "ü" == await session.call("ask", which=which)
+
+        asyncio.run(run())
+
+
+class TestErrors:
+    def test_status_and_a_little_of_the_body(self, offer: Any, service: Any, http: Any) -> None:
+        """An error is told with its status and at most 2,000 bytes of what was said."""
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(http(418, b"short and stout" + b"!" * 1_000_000))
+
+        async def run() -> None:
+            async with service(behave) as served, offer(tool(served.port)) as session:
+                error = await session.failure("ask")
+                assert "tool_error" == error.code
+                assert str(error).startswith("the service answered 418: short and stout!")
+                assert len(str(error)) < 2100
+
+        asyncio.run(run())
+
+    @pytest.mark.parametrize(
+        ("sent", "says"),
+        [
+            (b"", "the service cannot be reached"),
+            (b"nonsense\r\n\r\n", "the service cannot be reached"),
+            (
+                b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf",
+                "the service cannot be reached",
+            ),
+            (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 1\r\n\r\nx", "packs"),
+        ],
+        ids=["nothing", "nonsense", "half", "packed"],
+    )
+    def test_services_that_break(self, offer: Any, service: Any, sent: bytes, says: str) -> None:
+        """A service that dies or talks nonsense is an error at once, and the next call is tried."""
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(sent)
+            await writer.drain()
+            writer.close()
+
+        async def run() -> None:
+            async with service(behave) as served, offer(tool(served.port)) as session:
+                for _ in range(2):
+                    error = await session.failure("ask")
+                    assert says in str(error)
+                    assert str(served.port) not in str(error)
+
+        asyncio.run(run())
+
+    def test_nobody_there(self, offer: Any) -> None:
+        """A port where nobody listens is an error that does not say which."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+
+        async def run() -> None:
+            async with offer(tool(port)) as session:
+                assert "the service cannot be reached" == str(await session.failure("ask"))
+
+        asyncio.run(run())
+
+    def test_a_slow_service(self, offer: Any, service: Any) -> None:
+        """A service that sends a byte now and then ends with the tool's time."""
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+            while True:
+                writer.write(b".")
+                await asyncio.sleep(0.02)
+
+        async def run() -> None:
+            more = '\n[tools.ask]\ntimeout = "300ms"\n'
+            async with service(behave) as served, offer(tool(served.port) + more) as session:
+                assert "timeout" == (await session.failure("ask")).code
+
+        asyncio.run(run())
+
+    def test_a_huge_answer(self, offer: Any, service: Any) -> None:
+        """An answer over the bound ends the reading, whatever its head says."""
+        sent = 0
+
+        async def behave(_: Any, writer: Any) -> None:
+            nonlocal sent
+            writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")
+            while sent < 1 << 30:
+                writer.write(b"x" * 65536)
+                sent += 65536
+                await writer.drain()
+
+        async def run() -> None:
+            async with (
+                service(behave) as served,
+                offer(tool(served.port), max_response=1 << 20) as session,
+            ):
+                error = await session.failure("ask")
+                assert "too_large" == error.code
+                assert sent < 64 << 20
+
+        asyncio.run(run())
+
+
+class TestRedirects:
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    def test_within_the_service(self, offer: Any, service: Any, http: Any, status: int) -> None:
+        """A redirect on the same host is followed, with the headers."""
+
+        async def behave(request: Any, writer: Any) -> None:
+            if request.target == "/ask":
+                writer.write(http(status, location="/there"))
+            else:
+                writer.write(http(200, f"{request.method} {request.headers['x-key']}".encode()))
+
+        async def run() -> None:
+            async with (
+                service(behave) as served,
+                offer(tool(served.port, 'headers = { X-Key = "k1" }')) as session,
+            ):
+                method = "POST" if status in (307, 308) else "GET"
+                assert f"{method} k1" == await session.call("ask")
+
+        asyncio.run(run())
+
+    @pytest.mark.parametrize(
+        "location",
+        ["http://other.test/", "//other.test/x", "ftp://127.0.0.1/", "file:///etc/passwd"],
+    )
+    def test_to_another_host(self, offer: Any, service: Any, http: Any, location: str) -> None:
+        """A redirect off the list is refused, and nobody else is asked."""
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(http(302, location=location))
+
+        async def run() -> None:
+            async with service(behave) as served, offer(tool(served.port)) as session:
+                error = await session.failure("ask")
+                assert ("refused", 1) == (error.code, len(served.requests))
+
+        asyncio.run(run())
+
+    def test_to_an_allowed_host_without_the_credentials(
+        self, offer: Any, service: Any, http: Any
+    ) -> None:
+        """Another origin that is allowed gets the question, and none of the headers or cookies."""
+
+        async def other(request: Any, writer: Any) -> None:
+            writer.write(http(200, json.dumps(request.headers).encode()))
+
+        async def run() -> None:
+            async with service(other) as second:
+
+                async def behave(_: Any, writer: Any) -> None:
+                    there = f"http://127.0.0.1:{second.port}/"
+                    writer.write(http(307, location=there, set_cookie="a=b"))
+
+                async with service(behave) as first:
+                    more = 'headers = { X-Key = "k1", Authorization = "Bearer x" }'
+                    async with offer(tool(first.port, more)) as session:
+                        got = json.loads(await session.call("ask"))
+                        assert set() == {"x-key", "authorization", "cookie"} & set(got)
+
+        asyncio.run(run())
+
+    def test_without_end(self, offer: Any, service: Any, http: Any) -> None:
+        """Redirects that lead nowhere end after five."""
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(http(307, location="/ask"))
+
+        async def run() -> None:
+            async with service(behave) as served, offer(tool(served.port)) as session:
+                assert "more than 5 times" in str(await session.failure("ask"))
+                assert 6 == len(served.requests)
+
+        asyncio.run(run())
+
+
+class TestAddresses:
+    @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "169.254.169.254"])
+    def test_private_ones_are_refused(
+        self, offer: Any, host: str, log: pytest.LogCaptureFixture
+    ) -> None:
+        """Without being allowed, a private or link-local address is never connected to."""
+
+        async def run() -> None:
+            text = f'[tools.ask.http]\nurl = "http://{host}:9/"\n'
+            async with offer(text) as session:
+                error = await session.failure("ask")
+                assert "refused" == error.code
+                assert "the service is at an address that is not allowed" == str(error)
+
+        asyncio.run(run())
+        assert host.strip("[]") in log.text
+
+    def test_a_name_that_moves(
+        self, offer: Any, service: Any, http: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A name is asked for once a connection, and where it then leads is what was judged."""
+        answers = [["127.0.0.1"], ["169.254.169.254"], ["10.0.0.1", "127.0.0.1"]]
+        asked: list[str] = []
+
+        def lookup(host: str, port: int, **_: Any) -> list[Any]:
+            asked.append(host)
+            kind = socket.SOCK_STREAM
+            return [(socket.AF_INET, kind, 6, "", (each, port)) for each in answers[len(asked) - 1]]
+
+        monkeypatch.setattr(socket, "getaddrinfo", lookup)
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(http(200, b"ok", connection="close"))
+            await writer.drain()
+            writer.close()
+
+        async def run() -> None:
+            async with (
+                service(behave) as served,
+                offer(tool(served.port, host="moving.test")) as session,
+            ):
+                assert "ok" == await session.call("ask")
+                assert "refused" == (await session.failure("ask")).code
+                assert "ok" == await session.call("ask")
+                assert ["moving.test"] * 3 == asked
+
+        asyncio.run(run())
+
+    @pytest.mark.parametrize(
+        ("address", "allowed"),
+        [
+            ("93.184.215.14", True),
+            ("2606:2800:21f:cb07::1", True),
+            ("127.0.0.1", False),
+            ("10.1.2.3", True),
+            ("10.2.0.1", False),
+            ("169.254.1.1", False),
+            ("100.64.0.1", False),
+            ("0.0.0.0", False),  # noqa: S104 - data, nobody binds to it
+            ("224.0.0.251", False),
+            ("255.255.255.255", False),
+            ("::1", False),
+            ("fe80::1", False),
+            ("fd00::1", False),
+            ("::ffff:127.0.0.1", False),
+            ("::ffff:169.254.169.254", False),
+            ("64:ff9b::7f00:1", False),
+            ("64:ff9b::a00:1", False),
+            ("2002:7f00:1::", False),
+        ],
+    )
+    def test_which_are_allowed(self, address: str, allowed: bool) -> None:  # noqa: FBT001 - data
+        """Public addresses and allowed networks pass; what hides a private one does not."""
+        import ipaddress  # noqa: PLC0415 - for this one
+
+        known = Allowed(networks(["10.1.0.0/16"]))
+        assert allowed is (ipaddress.ip_address(address) in known)
+
+
+class TestHosts:
+    def test_names_and_all_below_one(self) -> None:
+        """A name stands for itself, a star for whatever is below."""
+        hosts = Hosts(["api.example.com", "*.internal.example"])
+        right = [
+            "api.example.com",
+            "API.example.com.",
+            "a.internal.example",
+            "a.b.internal.example",
+        ]
+        wrong = ["example.com", "x.api.example.com", "internal.example", "xinternal.example", ""]
+        assert [True] * 4 == [host in hosts for host in right]
+        assert [False] * 5 == [host in hosts for host in wrong]
+
+
+class TestCredentials:
+    def test_never_come_back(
+        self,
+        offer: Any,
+        service: Any,
+        http: Any,
+        monkeypatch: pytest.MonkeyPatch,
+        log: pytest.LogCaptureFixture,
+    ) -> None:
+        """A service that repeats what it was sent, in an answer or an error, shows no secret."""
+        monkeypatch.setenv("ASK_TOKEN", SECRET)
+
+        async def behave(request: Any, writer: Any) -> None:
+            said = f"you said {request.headers['authorization']}".encode()
+            status = 500 if b"fail" in request.body else 200
+            writer.write(http(status, said))
+
+        async def run() -> None:
+            more = 'headers = { Authorization = "Bearer ${ASK_TOKEN}" }'
+            async with service(behave) as served, offer(tool(served.port, more)) as session:
+                assert "you said ********" == await session.call("ask")
+                error = await session.failure("ask", fail=1)
+                assert "the service answered 500: you said ********" == str(error)
+                assert f"Bearer {SECRET}" == served.requests[0].headers["authorization"]
+                assert SECRET not in session.everything()
+
+        asyncio.run(run())
+        assert SECRET not in log.text
+
+    def test_rotate(
+        self,
+        offer: Any,
+        service: Any,
+        http: Any,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A secret file is read at each call, by its pointer or from the directory of secrets."""
+        named, folder = tmp_path / "named", tmp_path / "secrets"
+        folder.mkdir()
+        named.write_text("one\n")
+        (folder / "second_key").write_text("two")
+        monkeypatch.setenv("FIRST_KEY_FILE", str(named))
+        monkeypatch.setenv("RELAYCONF_SECRETS_DIR", str(folder))
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(http(200, b"ok"))
+
+        async def run() -> None:
+            more = 'headers = { A = "${FIRST_KEY}", B = "${SECOND_KEY}$$" }'
+            async with service(behave) as served, offer(tool(served.port, more)) as session:
+                await session.call("ask")
+                named.write_text("three")
+                (folder / "second_key").write_text("four")
+                await session.call("ask")
+                named.unlink()
+                error = await session.failure("ask")
+                assert "the runner lacks a credential for this service" == str(error)
+                assert [("one", "two$"), ("three", "four$")] == [
+                    (request.headers["a"], request.headers["b"]) for request in served.requests
+                ]
+
+        asyncio.run(run())
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            ("${NOWHERE}", "${NOWHERE} is not set: set NOWHERE in the runner's environment"),
+            ("${BLANK}", "${BLANK} is not set"),
+            ("${LINES}", "${LINES} holds a control character"),
+            ("$NAME", "a '$' begins ${NAME}"),
+            ("${1}", "a '$' begins ${NAME}"),
+        ],
+    )
+    def test_that_stand_for_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str
+    ) -> None:
+        """A name that cannot be resolved is found before anything starts, with its line."""
+        monkeypatch.setenv("BLANK", "")
+        monkeypatch.setenv("LINES", "a\r\nX-Other: b")
+        file = tmp_path / "tools.toml"
+        file.write_text(
+            f'[tools.a.http]\nurl = "https://example.com"\nheaders = {{ K = "{text}" }}\n'
+        )
+        with pytest.raises(ToolsError) as raised:
+            load_tools(str(file))
+        (problem,) = raised.value.problems
+        assert problem.startswith(f"{file}:3: tool a: http: headers.K: {says}")
