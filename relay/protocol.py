@@ -22,6 +22,10 @@ RELAY_JSON = "relay.json"
 #: The number in relay.json that a writer of this version understands.
 PROTOCOL = 1
 
+#: Bytes of the longest relay.json, tools and their schemas in it. A writer reads no longer one: it
+#: trusts its runner, not its disk.
+MAX_RELAY_JSON = 1024 * 1024
+
 #: What a response's ``code`` may be.
 CODES = frozenset(
     {

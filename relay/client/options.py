@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 from relay import strictjson
 from relay.client.directory import Held
-from relay.protocol import PROTOCOL, RELAY_JSON
+from relay.protocol import MAX_RELAY_JSON, PROTOCOL, RELAY_JSON
 
 if TYPE_CHECKING:
     from relayconf.setting import Setting
@@ -51,9 +51,6 @@ SURELY_IN_RANGE = (
     (100, 86_400_000),
     (1_024, 268_435_456),
 )
-
-#: A bound on relay.json: tools with their schemas. The writer trusts its runner, not its disk.
-MAX_RELAY_JSON = 1024 * 1024
 
 _ABOVE = ("override", "fleet")
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

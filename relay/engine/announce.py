@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 
-from relay.client.options import MAX_RELAY_JSON
-from relay.protocol import PROTOCOL
+from relay.protocol import MAX_RELAY_JSON, PROTOCOL
 from relay.settings import RelaySettings
 from relay.tools.registry import Registry, ToolsError
 from relayconf.live import Snapshot

@@ -192,6 +192,19 @@ class TestArrows:
         ]
         assert [] == wrong
 
+    def test_writer_and_runner_share_the_protocol_alone(self, sources: dict[str, Path]) -> None:
+        """What a sandbox holds knows nothing of the runner's side, nor that of the sandbox's."""
+        writer = ("relay.client.", "relay.mcp.")
+        runner = ("relay.engine.", "relay.remote.", "relay.hosts.", "relay.tools.")
+        wrong = [
+            f"{name} imports {other}"
+            for name, path in sources.items()
+            for mine, theirs in ((writer, runner), (runner, writer))
+            for other in imports(ast.parse(path.read_text()))
+            if f"{name}.".startswith(mine) and f"{other}.".startswith((*theirs, "relay.cli."))
+        ]
+        assert [] == wrong
+
     def test_a_value_knows_nothing_around_it(self, sources: dict[str, Path]) -> None:
         """What a text means hangs on its setting alone: no layer, no file and no environment."""
         own = ("relayconf.values", "relayconf.setting", "relayconf.nearest")
