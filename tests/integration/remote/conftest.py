@@ -12,12 +12,11 @@ from relay.hosts.daemon import DaemonHost
 from relay.hosts.host import Host
 from relay.hosts.memory import MemoryHost
 from relay.hosts.ssh import SshHost
+from tests.servers.box import TOKEN
 from tests.servers.running import Server, available, daemon, sshd
 
 #: Opens a host for a directory and closes it again.
 Opening = Callable[[Path], AbstractAsyncContextManager[Host]]
-
-TOKEN = "s3cret-token"
 
 
 @pytest.fixture(scope="session")
