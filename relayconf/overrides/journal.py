@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from relayconf.overrides import audit
 from relayconf.overrides.document import Json, Pin
@@ -39,18 +40,19 @@ class Journal:
             if found.st_size == 0:
                 directory.own(self._fd)
             self._size = found.st_size
-            self._lines, self._torn = self._read_tail()
+            self._texts, self._torn = self._read_tail()
         except BaseException:
             os.close(self._fd)
             raise
-        last = self._lines[-1] if self._lines else {}
-        self.tail = Pin(last["seq"], last["hash"]) if last else Pin()
-        generation = last.get("generation", 0)
+        last = next(self._backwards(), None)
+        self.tail = Pin() if last is None else Pin(last["seq"], last["hash"])
+        generation = 0 if last is None else last.get("generation")
         self.generation = generation if type(generation) is int else 0
 
     def past(self, pin: Pin) -> list[int]:
         """Return the numbers of the lines at the end that came after ``pin``."""
-        return [line["seq"] for line in self._lines if line["seq"] > pin.seq]
+        later = takewhile(lambda line: line["seq"] > pin.seq, self._backwards())
+        return [line["seq"] for line in later][::-1]
 
     def append(self, lines: Sequence[Json], *, locked: bool) -> None:
         """Append lines, and make them durable.
@@ -88,18 +90,21 @@ class Journal:
         """Close the file."""
         os.close(self._fd)
 
-    def _read_tail(self) -> tuple[list[Json], bytes]:
+    def _backwards(self) -> Iterator[Json]:
+        """Yield the whole lines at the end, the last one first."""
+        return (line for text in reversed(self._texts) if (line := audit.parse(text)) is not None)
+
+    def _read_tail(self) -> tuple[list[bytes], bytes]:
+        """Return the last lines as they stand, and what is no whole line behind them."""
         start = max(0, self._size - _TAIL)
         os.lseek(self._fd, start, os.SEEK_SET)
         data = read_all(self._fd, self._size - start)
         *texts, rest = data.split(b"\n")
         if start:
             texts = texts[1:]
-        lines = [line for text in texts if (line := audit.parse(text)) is not None]
-        whole = audit.parse(rest) if rest else None
-        if whole is not None:
-            lines.append(whole)
-        return lines, b"" if whole is not None else rest
+        if rest and audit.parse(rest) is not None:
+            return [*texts, rest], b""
+        return texts, rest
 
     def _ends_whole(self) -> bool:
         return self._size == 0 or os.pread(self._fd, 1, self._size - 1) == b"\n"
