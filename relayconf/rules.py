@@ -43,9 +43,9 @@ def apply_rules(contract: Contract, values: Mapping[str, Optional[Value]]) -> Li
         for rule in contract.rules:
             repair = _repair(contract, rule, current)
             if repair is not None:
+                moved = moved or repair.value != current[repair.name]
                 repairs[repair.name] = repair
                 current[repair.name] = repair.value
-                moved = True
         if not moved:
             break
     return [repairs[name] for name in contract.settings if name in repairs]
@@ -66,10 +66,10 @@ def _repair(
     fixed = cast(Number, low if rule.moves == rule.high else high)
     wanted = _step(setting, fixed, up=rule.moves == rule.high) if rule.strict else fixed
     value = cast(Number, clamp(setting, wanted)[0])
-    if value == values[rule.moves]:
-        return None
     relation = "below" if rule.strict else "at most"
     message = f"{rule.low} must be {relation} {rule.high}; using {in_words(setting, value)}"
+    if value != wanted:
+        message += f", the nearest that the range of {rule.moves} allows"
     return Repair(rule.moves, value, message)
 
 

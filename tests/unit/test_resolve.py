@@ -149,6 +149,18 @@ class TestRules:
         assert "default" == resolve(CONTRACT, layers).settings["APP_POLL_MAX_MS"].status
 
 
+    def test_a_rule_that_the_range_forbids_is_told(self) -> None:
+        """Where the setting that moves is at its bound already, the broken rule is not silent."""
+        low = Setting("APP_LOW", "integer", 1, minimum=0, maximum=100)
+        high = Setting("APP_HIGH", "integer", 5, minimum=0, maximum=10)
+        rules = (Rule("APP_LOW", "APP_HIGH", True, "APP_HIGH"),)
+        contract = Contract("app", "APP_", {"APP_LOW": low, "APP_HIGH": high}, rules)
+        pairs = [("APP_LOW", "50"), ("APP_HIGH", "10")]
+        resolution = resolve(contract, [layer("environment", *pairs)])
+        assert (10, "environment", "repaired") == outcome(resolution, "APP_HIGH")
+        assert "the nearest that the range of APP_HIGH allows" in resolution.problems[0].message
+
+
 class TestSecrets:
     def test_a_blank_secret_is_invalid(self) -> None:
         """A secret that is set but blank is an error, and the value below stays."""
