@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from relay.cli import bench, bundle, demo, serve
+from relay.cli import bench, bundle, demo, doctor, serve
 from relay.errors import RelayError
 from relayconf.cli.streams import prepare
 from relayconf.cli.version import Version
@@ -38,6 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands.add_parser("tools", help="the tools that a session's runner offers")
     commands.add_parser("mcp", help="offer a session's tools as an MCP server on stdin and stdout")
     bundle.add_parser(commands)
+    doctor.add_parser(commands)
     bench.add_parser(commands)
     demo.add_parser(commands)
     return parser

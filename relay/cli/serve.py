@@ -35,6 +35,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "let what is in flight finish (RELAY_DRAIN_TIMEOUT_MS) and exit 0. The log goes to stderr.",
         allow_abbrev=False,
     )
+    add_served(parser)
+    parser.set_defaults(run=run)
+
+
+def add_served(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is served, with which tools and settings."""
     served = parser.add_mutually_exclusive_group()
     served.add_argument(
         "--dir", metavar="DIR", help="the session directory; made where missing (RELAY_DIR)"
@@ -49,7 +55,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--tools", metavar="FILE", help="the tools to offer, as TOML (RELAY_TOOLS_FILE)"
     )
     add_sources(parser, parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         RelayError, RelayconfError: it cannot be started.
     """
     handler = logs.log_to(sys.stderr.fileno())
-    live = _settings(arguments)
+    live = settings_of(arguments)
     handler.go_by(live.current)
     live.subscribe(lambda _old, new: handler.go_by(new.settings))
     runner = _runner(arguments, live)
@@ -85,7 +90,12 @@ def _runner(arguments: argparse.Namespace, live: Live[RelaySettings]) -> Runner 
     return RemoteRunner(arguments.dir, settings=live)
 
 
-def _settings(arguments: argparse.Namespace) -> Live[RelaySettings]:
+def settings_of(arguments: argparse.Namespace) -> Live[RelaySettings]:
+    """Return the settings of a runner that is started with these arguments.
+
+    Raises:
+        RelayError, RelayconfError: they cannot be read, or contradict each other.
+    """
     options = list(arguments.set)
     if arguments.dir is not None:
         options.append(f"RELAY_DIR={arguments.dir}")
