@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -175,18 +174,30 @@ if "daemon" in available():
         def test_full_disk(self, broken: Broken) -> None:
             """An answer that cannot be written is written once there is room again."""
 
-            async def tell(_runner: RemoteRunner) -> None:
-                assert broken.server.process is not None
-                pid = broken.server.process.pid
-                whole = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-                # No file may grow beyond this, which is what a full disk looks like from inside.
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 16, whole[1]))
-                call = asyncio.ensure_future(broken.box.call("x" * 90_000))
-                await broken.box.until(lambda: broken.ran["x" * 90_000])
-                await asyncio.sleep(0.3)
+            class Full(DaemonHost):
+                """Runs commands that cannot write a byte, while it is full."""
+
+                full = False
+
+                async def run(
+                    self, argv: Sequence[str], *, seconds: float, max_output: int, kind: str = "run"
+                ) -> Done:
+                    if Full.full:
+                        argv = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *argv]
+                    return await super().run(
+                        argv, seconds=seconds, max_output=max_output, kind=kind
+                    )
+
+            broken.host = Full  # type: ignore[method-assign]  # the test's own host
+
+            async def tell(runner: RemoteRunner) -> None:
+                Full.full = True
+                call = broken.soon()
+                await broken.box.until(lambda: runner.counters.executed > 2)
+                await asyncio.sleep(0.5)
                 assert not call.done()
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, whole)
-                assert "x" * 90_000 == (await call).text
+                Full.full = False
+                await call
 
             play(lambda: broken.story(tell))
 
@@ -212,7 +223,7 @@ if "daemon" in available():
                     half = done._replace(stdout=done.stdout[: len(done.stdout) // 2])
                     return (done, half, done._replace(stdout=""), before)[self.drains % 4]
 
-            broken.host = Mangling  # type: ignore[method-assign,assignment]  # the test's own host
+            broken.host = Mangling  # type: ignore[method-assign]  # the test's own host
 
             async def tell(_runner: RemoteRunner) -> None:
                 await broken.right(12)
@@ -236,7 +247,7 @@ if "daemon" in available():
                         argv, seconds=seconds, max_output=max_output, kind=kind
                     )
 
-            broken.host = Deaf  # type: ignore[method-assign,assignment]  # the test's own host
+            broken.host = Deaf  # type: ignore[method-assign]  # the test's own host
 
             async def tell(runner: RemoteRunner) -> None:
                 await broken.box.until(lambda: runner.counters.demotions)
