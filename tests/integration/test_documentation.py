@@ -101,6 +101,15 @@ class TestPages:
         page = ROOT / name
         assert [] == [link for link in links(page) if not (page.parent / link).exists()]
 
+    def test_the_architecture_has_every_room(self) -> None:
+        """Each package within the two packages is in the table of rooms."""
+        table = (ROOT / "docs/architecture.md").read_text("utf-8").partition("## The rooms")[2]
+        rooms = set(re.findall(r"`(?:relay/|relayconf/)?(\w+)/`", table))
+        inits = [
+            path for top in ("relay", "relayconf") for path in (ROOT / top).glob("*/__init__.py")
+        ]
+        assert set() == {path.parent.name for path in inits} - rooms
+
     def test_the_first_page_leads_to_every_other(self) -> None:
         """Who begins at the README finds each guide from there."""
         guides = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
