@@ -29,7 +29,9 @@ _READ = 1 << 16
 _LOGGED = 200
 _PIECE = 2000
 
-#: Reading is bounded by ``Lines``; asyncio's own bound is for what we do not use.
+#: What an error carries that stands for an answer over the bound.
+TOO_LARGE = "relay/too_large"
+
 Streams = tuple[Any, Any]
 
 
@@ -110,7 +112,7 @@ class Pipes:
                 self._said(f"a message of {line.size} bytes was dropped")
                 return None
             text = f"the answer is larger than {self._limit} bytes"
-            error = ErrorData(code=INTERNAL_ERROR, message=text)
+            error = ErrorData(code=INTERNAL_ERROR, message=text, data=TOO_LARGE)
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=line.id, error=error))
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))

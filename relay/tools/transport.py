@@ -7,7 +7,7 @@ with httpcore, and httpx2 with httpcore2. Nothing of the environment's (a proxy)
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from relay.tools.addresses import Allowed, CheckedBackend
@@ -51,6 +51,14 @@ class Bounded:
         await self._stream.aclose()
 
 
+def _unseen(_request: Any, _status: int) -> None:
+    """Take no notice."""
+
+
+def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
+    return next((value for key, value in headers if key.lower() == name), b"")
+
+
 def checked_client(
     allowed: Allowed,
     *,
@@ -58,6 +66,7 @@ def checked_client(
     timeout: float,
     headers: Any = None,
     generation: str = "",
+    saw: Callable[[Any, int], None] = _unseen,
 ) -> Any:
     """Return an asynchronous client of httpx, which connects to allowed addresses alone.
 
@@ -67,6 +76,7 @@ def checked_client(
         timeout: seconds to connect, to write, and for each piece of an answer.
         headers: sent with each request.
         generation: "" for httpx, "2" for httpx2.
+        saw: told of each request and the status of its answer.
     """
     httpx: Any = importlib.import_module(f"httpx{generation}")
     httpcore: Any = importlib.import_module(f"httpcore{generation}")
@@ -101,8 +111,8 @@ def checked_client(
                     extensions=request.extensions,
                 )
             )
-            kind = dict(response.headers).get(b"content-type", b"")
-            kind = kind or dict(response.headers).get(b"Content-Type", b"")
+            saw(request, response.status)
+            kind = _header(response.headers, b"content-type")
             return httpx.Response(
                 status_code=response.status,
                 headers=response.headers,

@@ -26,7 +26,7 @@ from relay.errors import ToolError
 from relay.tools.addresses import Allowed
 from relay.tools.command import ALLOWED, environment
 from relay.tools.credentials import Credentials, Template
-from relay.tools.pipes import Pipes
+from relay.tools.pipes import TOO_LARGE, Pipes
 from relay.tools.registry import TOOL_NAME, Call, Failure, Tool, ToolsError
 from relay.tools.transport import checked_client
 
@@ -52,6 +52,11 @@ _MOST_BYTES = 400_000
 
 #: How much of a server's own words about an error its caller is shown.
 _SHOWN = 2000
+
+#: The status by which a server says that it does not know a session, and the codes that servers
+#: put beside it.
+_NOT_FOUND = 404
+_MAY_BE_FORGOTTEN = (mcp_types.INVALID_REQUEST, -32001)
 
 #: Seconds that a call waits for a session to be made anew that its server has forgotten.
 _FOR_A_SESSION = 5.0
@@ -114,6 +119,8 @@ class Upstream:
         self._settled = asyncio.Event()
         self._lost = asyncio.Event()
         self._stale = asyncio.Event()
+        #: Whether the server has said that it does not know the session.
+        self._forgotten = False
 
     async def start(self) -> None:
         """Connect; return once that has been done, has failed, or takes too long to wait for."""
@@ -145,7 +152,7 @@ class Upstream:
                 self._connected.clear()
             self._settled.set()
             failures = 0 if time.monotonic() - begun > _GOOD else failures + 1
-            pause = min(_PAUSE_FIRST * 2 ** min(failures, 10), _PAUSE_LONGEST)
+            pause = min(_PAUSE_FIRST * 2 ** min(max(failures - 1, 0), 10), _PAUSE_LONGEST)
             pause *= 1 - _JITTER * self._draw()
             said = escaped(self._credentials.masked(reason))
             _log.warning("mcp %s: %s; again in %.1f s", self.server.name, said, pause)
@@ -154,6 +161,7 @@ class Upstream:
     async def _hold(self, mode: str) -> None:
         """Connect, and keep the connection until it is lost."""
         self._lost.clear()
+        self._forgotten = False
         async with asyncio.timeout(_TO_CONNECT) as connecting:
             async with self._client_of(mode) as client:
                 await self._take_tools(client)
@@ -185,7 +193,12 @@ class Upstream:
             ).connect()
         headers = {name: value.fill() for name, value in server.headers.items()}
         client = checked_client(
-            self._allowed, limit=server.limit, timeout=_TO_CONNECT, headers=headers, generation="2"
+            self._allowed,
+            limit=server.limit,
+            timeout=_TO_CONNECT,
+            headers=headers,
+            generation="2",
+            saw=self._saw,
         )
         return _Closing(
             client,
@@ -193,6 +206,10 @@ class Upstream:
                 server.url.fill(), http_client=client, max_sse_event_size=server.limit
             ),
         )
+
+    def _saw(self, request: Any, status: int) -> None:
+        if status == _NOT_FOUND and "mcp-session-id" in request.headers:
+            self._forgotten = True
 
     async def _follow(self, client: Client) -> None:
         """List the tools anew whenever they have changed, until the connection is lost."""
@@ -287,6 +304,8 @@ class Upstream:
         try:
             text = await self._answer(tool, args, again=True)
         except MCPError as error:
+            if error.data == TOO_LARGE:
+                raise Failure("too_large", str(error)) from None
             said = self._credentials.masked(str(error))[:_SHOWN]
             raise ToolError(f"the MCP server {self.server.name}: {said}") from None
         if len(text) > call.max_bytes:
@@ -300,7 +319,7 @@ class Upstream:
         try:
             result = await client.call_tool(tool, args)
         except MCPError as error:
-            if _is_forgotten(error) and again:
+            if again and self._forgotten and error.code in _MAY_BE_FORGOTTEN:
                 # The server knows nothing of the session, so it has not run the tool.
                 await self._renew()
                 return await self._answer(tool, args, again=False)
@@ -343,11 +362,6 @@ class _Closing(AbstractAsyncContextManager[Any]):
             return await self._transport.__aexit__(*cast("Any", error))
         finally:
             await self._client.aclose()
-
-
-def _is_forgotten(error: MCPError) -> bool:
-    """Tell whether a server has said that it does not know the session (HTTP status 404)."""
-    return error.code == mcp_types.INVALID_REQUEST and error.message == "Session terminated"
 
 
 def _text(result: Any) -> str:
