@@ -90,7 +90,7 @@ class Live(Generic[S]):
         self.subscribers: Subscribers[Snapshot[S]] = Subscribers()
         self._rereader = rereader or Rereader(contract_of(type(snapshot.settings)), sources)
         self._found: Found | None = None
-        self._good: tuple[Layer, ...] | None = None
+        self._good = None if rereader is None else rereader.configured
         self._poked = False
         self._confirming = False
         self._following: Following | None = None
@@ -267,6 +267,7 @@ class Live(Generic[S]):
         if found.failure is not None and (before is None or before.failure != found.failure):
             self.reload_failures += 1
         # What the class's own validators refuse must not hold up a kill that came along with it.
+        refusals: list[Problem] = []
         good = found.configured if self._good is None else self._good
         kills = found.override._replace(entries=(), generation=self.generation)
         for configured, override in (
@@ -277,17 +278,18 @@ class Live(Generic[S]):
             try:
                 self._take(found, [*configured, override])
             except RelayconfError as error:
-                self._refused(error)
+                refusals.append(self._refusal(error))
             else:
                 self._good = configured
-                return
+                break
+        self.problems = (*self.problems, *dict.fromkeys(refusals))
 
-    def _refused(self, error: RelayconfError) -> None:
+    def _refusal(self, error: RelayconfError) -> Problem:
         self.reload_failures += 1
         text = f"{error}; keeping the values from before"
         problem = Problem("settings-refused", type(self.current).__name__, text, raw=text)
         report.once([problem])
-        self.problems = (*(p for p in self.problems if p.code != problem.code), problem)
+        return problem
 
     def _take(self, found: Found, layers: list[Layer]) -> None:
         """Put layers in force, where they are anything new."""

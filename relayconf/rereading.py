@@ -77,7 +77,8 @@ class Rereader:
         self._clock = clock
         self._fixed = fixed is not None
         self._reader = Reader(sources.state_dir, group=sources.state_group)
-        self._configured: tuple[Layer, ...] = tuple(fixed or ())
+        #: What was read last of what is configured.
+        self.configured: tuple[Layer, ...] = tuple(fixed or ())
         self._signature: object = None
         self._failure: Problem | None = None
 
@@ -89,7 +90,7 @@ class Rereader:
         """
         if not self._fixed:
             signature = self._sign()
-            self._configured = tuple(configured(self._contract, self.sources))
+            self.configured = tuple(configured(self._contract, self.sources))
             self._signature, self._failure, self.has_read = signature, None, True
         return self._found()
 
@@ -99,7 +100,7 @@ class Rereader:
         if signature != self._signature:
             self._signature = signature
             try:
-                self._configured = tuple(configured(self._contract, self.sources))
+                self.configured = tuple(configured(self._contract, self.sources))
                 self._failure, self.has_read = None, True
             except RelayconfError as error:
                 text = f"{error}; keeping what was read before"
@@ -116,7 +117,7 @@ class Rereader:
     def _found(self) -> Found:
         reading = self._reader.read()
         layer = override_layer(self._contract, reading, clock=self._clock)
-        return Found(self._configured, layer, reading, self._failure)
+        return Found(self.configured, layer, reading, self._failure)
 
     def _files(self) -> Iterator[str]:
         if self._fixed:
@@ -126,7 +127,7 @@ class Rereader:
         if sources.config_dir is not None:
             yield from settings_files(sources.config_dir, sources.deployment)
         named = pointers(self._contract)
-        for layer in self._configured:
+        for layer in self.configured:
             yield from (entry.text for entry in layer.entries if entry.name in named)
         yield from (sources.environ[name] for name in named if name in sources.environ)
 
