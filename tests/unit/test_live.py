@@ -108,7 +108,7 @@ class TestReload:
                 current = settings.current
                 if current.poll != ms(int(current.title)):
                     torn.append(current.title)
-                # Let the others have the interpreter; they would wait for it at each file they open.
+                # Let the others have the interpreter; they wait for it at each file that they open.
                 time.sleep(0)
 
         readers = [threading.Thread(target=read) for _ in range(4)]
