@@ -27,6 +27,7 @@ _TEXTS = {
     "failures": "Windows and safety polls that failed.",
     "misses": "Requests that a safety poll found and a healthy watch had not.",
     "demotions": "Times that a remote relay fell back to polling until a trial.",
+    "trips": "Times that the flag was killed, since too many relays were demoted.",
     "replays": "Claims that were printed more than once and dropped.",
 }
 

@@ -18,6 +18,7 @@ class RemoteCounters(Counters):
         failures: windows and safety polls that failed.
         misses: requests that a safety poll found and a healthy watch had not.
         demotions: times that a relay fell back to polling until a trial.
+        trips: times that the flag was killed, since too many relays were demoted.
         replays: claims that were printed more than once and dropped.
         sent: remote requests by kind, filled in by the hosts.
     """
@@ -27,6 +28,7 @@ class RemoteCounters(Counters):
     failures: int = 0
     misses: int = 0
     demotions: int = 0
+    trips: int = 0
     replays: int = 0
     sent: Counter[str] = field(default_factory=Counter)
 

@@ -21,6 +21,7 @@ from relay.engine.telemetry import log
 from relay.hosts.host import Host
 from relay.remote.limits import RemoteLimits, remote_limits
 from relay.remote.session import RemoteSession
+from relay.remote.tripping import Tripping
 from relay.settings import RelaySettings
 from relay.tools.registry import Registry
 from relayconf.errors import StateError
@@ -64,8 +65,8 @@ class RemoteLoop:
         self.stopping = False
         #: Called whenever the peers are looked at, for chores of the runner's own.
         self.chores: list[Callable[[], None]] = []
-        #: Called with a session's path when it is demoted.
-        self.on_demotion: Callable[[str], None] | None = None
+        #: Kills the flag where too many sessions are demoted.
+        self.tripping: Tripping | None = None
         self._shared = shared
         self._live = live
         self._random = rand
@@ -104,8 +105,8 @@ class RemoteLoop:
         return remote_limits(self._live.snapshot, key)
 
     def _demoted(self, path: str) -> None:
-        if self.on_demotion is not None:
-            self.on_demotion(path)
+        if self.tripping is not None:
+            self.tripping.demoted(path, among=len(self.sessions))
 
     async def run(self) -> None:
         """Serve until ``stopping``."""
@@ -206,6 +207,8 @@ class RemoteLoop:
     async def leave(self) -> None:
         """Publish what is left, empty the leases, let the hosts go."""
         self._unsubscribe()
+        if self.tripping is not None:
+            await self.tripping.wait()
         patience = max(1.0, min(self._shared.limits.drain_timeout, 5.0))
         if self.sessions:
             await asyncio.gather(*(session.leave(patience) for session in self.sessions))

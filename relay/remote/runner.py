@@ -32,6 +32,7 @@ from relay.hosts.host import Host
 from relay.hosts.opening import open_host
 from relay.remote.counters import RemoteCounters
 from relay.remote.loop import RemoteLoop
+from relay.remote.tripping import Tripping
 from relay.settings import Mode, RelaySettings
 from relay.tools.registry import Tool
 from relayconf.live import Live
@@ -133,7 +134,8 @@ class RemoteRunner:
     async def _start(self) -> None:
         host = self._host if self._host is not None else open_host(self._live.current)
         limits = limits_of(self._live.snapshot)
-        locks = Locks(self._state, group=self._live.sources.state_group)
+        group, counters = self._live.sources.state_group, RemoteCounters()
+        locks = Locks(self._state, group=group)
         self._shared = shared = Shared(
             hub=Hub(),
             locks=locks,
@@ -142,9 +144,10 @@ class RemoteRunner:
             announcement=announcement(locks.runner, self._live.snapshot, self._tools),
             clock=time.monotonic,
             wall=time.time,
-            counters=RemoteCounters(),
+            counters=counters,
         )
         self._loop = loop = RemoteLoop(shared, self._tools, self._guard, self._live)
+        loop.tripping = Tripping(self._state, group, counters, clock=time.monotonic)
         try:
             await loop.open(host, self._path)
             self._refuse_without_watch(loop, host)

@@ -29,7 +29,7 @@ from relay.remote.seen import Seen
 from relay.remote.waiting import Waiting
 
 #: Requests in flight at most: the keys of all travel with each drain, as one argument.
-_MOST_IN_FLIGHT = 400
+_MOST_IN_FLIGHT = 300
 
 #: Claims whose answers were given up and that are still remembered.
 _MOST_GIVEN_UP = 100

@@ -1,0 +1,83 @@
+"""What a drain says is the writer's word: nothing but a whole, sensible report is ever believed."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relay.hosts.host import Faulty
+from relay.remote.report import STATUSES, Report, read_report
+
+WORDS = st.text("abcXYZ019_-", min_size=1, max_size=30)
+NUMBERS = st.integers(0, 2**60)
+CLAIMS = st.fixed_dictionaries(
+    {"ino": NUMBERS, "mtime": NUMBERS, "size": NUMBERS, "age": st.integers(-(2**40), 2**40)}
+)
+END = {"status": "claimed", "now": 1, "holder": "", "before": "", "watch": 0}
+
+
+def output(*lines: object) -> str:
+    """Return lines of JSON."""
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+class TestReport:
+    @given(st.dictionaries(WORDS, CLAIMS, max_size=5), st.sampled_from(sorted(STATUSES)))
+    def test_tells_what_it_says(self, claims: dict[str, dict[str, int]], status: str) -> None:
+        """Every claim of a whole report is told, in order."""
+        lines = [{"claim": name, **fields} for name, fields in claims.items()]
+        report = read_report(output(*lines, {**END, "status": status}))
+        assert status == report.status
+        assert list(claims) == [claim.request for claim in report.claims]
+
+    @given(st.integers(0, 200))
+    def test_truncated(self, length: int) -> None:
+        """A report that was cut anywhere is none."""
+        whole = output({"claim": "a", "ino": 1, "mtime": 2, "size": 0, "age": 0, "data": ""}, END)
+        cut = whole[: min(length, len(whole) - 1)]
+        with pytest.raises(Faulty):
+            read_report(cut)
+
+    @given(st.text(max_size=200) | st.lists(st.text(max_size=30)).map("\n".join))
+    def test_any_text(self, text: str) -> None:
+        """Any text is a report or is refused, and nothing else happens."""
+        with suppress(Faulty):
+            assert isinstance(read_report(text), Report)
+
+    @given(
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=10),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+            max_leaves=5,
+        ),
+        st.sampled_from(["claim", "ino", "mtime", "size", "age", "data", "bad", "status", "now"]),
+    )
+    def test_any_value_anywhere(self, value: object, field: str) -> None:
+        """A value of another kind in any field is refused, and nothing else happens."""
+        claim = {"claim": "a", "ino": 1, "mtime": 2, "size": 0, "age": 0}
+        end = dict(END)
+        (end if field in end else claim)[field] = value
+        with suppress(Faulty):
+            assert isinstance(read_report(output(claim, end)), Report)
+
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            [END, END],
+            [{"claim": "a", "ino": 1, "mtime": 2, "size": 0, "age": 0}] * 2 + [END],
+            [{"claim": "../a", "ino": 1, "mtime": 2, "size": 0, "age": 0}, END],
+            [{"claim": "a", "ino": 1, "mtime": 2, "size": 5, "age": 0, "data": "YQ=="}, END],
+            [{"foreign": "a", "runner": "x/y", "ino": 1, "mtime": 2, "size": 0, "age": 0}, END],
+            [{**END, "status": "done"}],
+            [{**END, "holder": "a b"}],
+            [{**END, "error": "\x1b[2J"}],
+        ],
+    )
+    def test_refused(self, lines: list[object]) -> None:
+        """Two ends, one claim twice, a path for a name, a wrong size: worthless."""
+        with pytest.raises(Faulty):
+            read_report(output(*lines))
