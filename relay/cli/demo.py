@@ -1,8 +1,9 @@
 """``relay demo``: the main job on real input, in a few seconds.
 
-An env file is read and judged, a relay starts in a local directory, a tool is called through it;
-then the watch is switched off while it runs, the same calls fall back to polling, and on again.
-Runner and writer share this process; one call comes from a process of its own.
+An env file is read and judged, a relay starts in a local directory, and calls flow through it. Then
+the watch is killed by the real command, as an operator would in an incident: the calls that flow
+meanwhile fall back to polling, and return once it is restored. Runner and writer share this
+process; one call, and the operator, come from processes of their own.
 """
 
 from __future__ import annotations
@@ -57,11 +58,15 @@ async def add(a: int, b: int) -> int:
     return a + b
 '''
 
-#: Turned off and on together: the runner's wait for requests, the writer's wait for responses.
+#: On in the demo, whatever the env file says: the runner's wait for requests, and the writer's for
+#: responses. The kill turns off both, as members of the group ``@watch``.
 WATCHES = ("RELAY_LOCAL_WATCH_ENABLED", "RELAY_RESPONSE_WATCH_ENABLED")
 
 #: Calls by polling take tens of milliseconds; so many show it.
 _POLLED_CALLS = 25
+
+#: Pause between two calls, in seconds: an agent that thinks a little.
+_THINK = 0.001
 
 
 class Round(NamedTuple):
@@ -80,9 +85,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command."""
     parser = commands.add_parser(
         "demo",
-        help="see it work: read an env file, call a tool, switch the watch off and on",
+        help="see it work: read an env file, call a tool, kill the watch under load",
         description="Read and judge an env file, start a relay in a local directory, call a tool "
-        "through it, switch the watch off and on again while it runs. Takes a few seconds and "
+        "through it, kill the watch and restore it while calls flow. Takes a few seconds and "
         "leaves nothing behind.",
         allow_abbrev=False,
     )
@@ -112,13 +117,14 @@ def run(arguments: argparse.Namespace) -> int:
         python = json.dumps(sys.executable)
         tools = _write(folder, "tools.toml", TOOLS_FILE.replace("PYTHON", python))
         _write(folder, "relay_demo_tools.py", TOOLS_MODULE)
-        sources = _switched(Sources({}, (env_file,), (f"RELAY_TOOLS_FILE={tools}",)), on=True)
-        live = _read(sources, env_file)
+        state = os.path.join(folder, "state")
+        options = (f"RELAY_TOOLS_FILE={tools}", "RELAY_MODE=auto")
+        watching = tuple(f"{name}=true" for name in WATCHES)
+        live = _read(Sources({}, (env_file,), (*options, *watching), state_dir=state), env_file)
         session = arguments.dir or os.path.join(folder, "session")
-        runner = Runner(session, settings=live, state=os.path.join(folder, "state"))
-        rounds = asyncio.run(_show(runner, live, sources, session, arguments.calls))
-    made, right = sum(r.made for r in rounds) + 1, sum(r.right for r in rounds) + 1
-    _say("", f"{right} of {made} calls came back right, across both switches.")
+        flow = asyncio.run(_show(Runner(session, settings=live), live, session, arguments.calls))
+    made, right = len(flow.took) + 1, flow.right + 1
+    _say("", f"{right} of {made} calls came back right, across the kill and the restore.")
     return 0 if right == made else 1
 
 
@@ -147,29 +153,42 @@ def _written(effective: Effective) -> str | None:
     return None
 
 
-async def _show(
-    runner: Runner, live: Live[RelaySettings], sources: Sources, session: str, calls: int
-) -> list[Round]:
+async def _show(runner: Runner, live: Live[RelaySettings], session: str, calls: int) -> Flow:
     async with runner:
         _say("", f"2. A relay serves {session}: a file in, a file out", "")
         await _call_from_outside(session)
-        writer = Writer(session, environ={})
+        flow = Flow(runner, Writer(session, environ={}))
+        flowing = asyncio.create_task(flow.run())
         # The first calls open the watch and load what later ones have.
-        await _round(runner, writer, 10)
-        rounds = [await _round(runner, writer, calls)]
-        _tell("watch on", rounds[-1])
+        await flow.round(10)
+        _tell("watch on", await flow.round(calls))
         poll = f"{live.current.poll.total_seconds() * 1000:g} ms"
-        _say("", f"3. Switch the watch off on both sides, while it runs: a poll each {poll}", "")
-        live.reload(_switched(sources, on=False))
-        await _round(runner, writer, 1)
-        rounds.append(await _round(runner, writer, min(calls, _POLLED_CALLS)))
-        _tell("watch off", rounds[-1])
-        _say("", "4. And on again", "")
-        live.reload(sources)
-        await _round(runner, writer, 1)
-        rounds.append(await _round(runner, writer, calls))
-        _tell("watch on", rounds[-1])
-    return rounds
+        _say("", f"3. Kill the watch while calls go on: from now on a poll each {poll}", "")
+        await _operate(live, "kill")
+        _tell("watch off", await flow.round(min(calls, _POLLED_CALLS)))
+        _say("", "4. Restore it", "")
+        await _operate(live, "restore")
+        _tell("watch on", await flow.round(calls))
+        flow.stopping = True
+        await flowing
+    return flow
+
+
+async def _operate(live: Live[RelaySettings], action: str) -> None:
+    """Do as an operator in another terminal does, who knows only the state directory."""
+    words = (action, "@watch", "--reason", "the demo", "--wait", "10s")
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "relayconf", *words],
+        env={**os.environ, "RELAYCONF_STATE_DIR": str(live.sources.state_dir)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RelayError(f"relayconf {action} failed: {done.stderr.strip() or done.stdout.strip()}")
+    _say(f"   $ relayconf {' '.join(map(_quoted, words))}")
+    _say(*(f"   {line}" for line in done.stdout.splitlines()), "   exit 0: applied by all", "")
 
 
 async def _call_from_outside(session: str) -> None:
@@ -185,22 +204,55 @@ async def _call_from_outside(session: str) -> None:
     _say(f"   $ relay {asked} --dir ...", f"   {done.stdout.strip()}", "")
 
 
-async def _round(runner: Runner, writer: Writer, calls: int) -> Round:
-    wakes = runner.counters.wakes
-    took = []
-    right = 0
-    for number in range(calls):
+class Flow:
+    """Calls that go on and on, one after the other, in a task of their own.
+
+    ``took`` has the milliseconds of each, ``right`` counts those that came back right.
+    """
+
+    def __init__(self, runner: Runner, writer: Writer) -> None:
+        self.took: list[float] = []
+        self.right = 0
+        self.stopping = False
+        self._runner = runner
+        self._writer = writer
+        self._failed: BaseException | None = None
+
+    async def run(self) -> None:
+        """Call until ``stopping``."""
+        try:
+            while not self.stopping:
+                await self._call(len(self.took))
+                await asyncio.sleep(_THINK)
+        except BaseException as error:
+            self._failed = error
+            raise
+
+    async def _call(self, number: int) -> None:
         begun = time.perf_counter()
-        text = await writer.acall("add", {"a": number, "b": 1})
-        took.append((time.perf_counter() - begun) * 1000)
-        right += text == str(number + 1)
-    return Round(calls, right, statistics.median(took), runner.counters.wakes - wakes)
+        text = await self._writer.acall("add", {"a": number, "b": 1})
+        self.took.append((time.perf_counter() - begun) * 1000)
+        self.right += text == str(number + 1)
 
+    async def round(self, calls: int) -> Round:
+        """Wait until so many calls have been made from now on, and return how they were."""
+        # The one that is on its way may have begun before whatever was changed just now.
+        await self._until(len(self.took) + 1)
+        first, right, wakes = len(self.took), self.right, self._runner.counters.wakes
+        await self._until(first + calls)
+        took = self.took[first:]
+        return Round(
+            len(took),
+            self.right - right,
+            statistics.median(took),
+            self._runner.counters.wakes - wakes,
+        )
 
-def _switched(sources: Sources, *, on: bool) -> Sources:
-    """Return the sources with both watches on or off, whatever the env file says about them."""
-    flags = (f"{name}={'true' if on else 'false'}" for name in WATCHES)
-    return sources._replace(options=(*sources.options, "RELAY_MODE=auto", *flags))
+    async def _until(self, made: int) -> None:
+        while len(self.took) < made:
+            if self._failed is not None:
+                raise self._failed
+            await asyncio.sleep(_THINK)
 
 
 def _tell(state: str, done: Round) -> None:
