@@ -27,7 +27,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     try:
         if command == ["call"]:
             from relay.cli.call import run  # noqa: PLC0415 - one command a process
-        elif command == ["tools"]:
+        elif command == ["tools"] and "--check" not in arguments:
             from relay.cli.tools import run  # noqa: PLC0415 - one command a process
         elif command == ["mcp"]:
             from relay.cli.mcp import run  # noqa: PLC0415 - one command a process

@@ -29,6 +29,10 @@ def main(argv: Optional[List[str]] = None) -> int:
     """Run a command of the bundle and return its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     command = arguments[0] if arguments else ""
+    if command == "tools" and "--check" in arguments:
+        return complain(
+            "tools", "--check is for the runner's side, and not in this file", USAGE_ERROR
+        )
     if command in cli.QUICK:
         return cli.main(argv)
     if command in ("-h", "--help"):

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from relay.cli import bench, bundle, demo, doctor, serve
+from relay.cli import bench, bundle, check, demo, doctor, serve
 from relay.errors import RelayError
 from relayconf.cli.streams import prepare
 from relayconf.cli.version import Version
@@ -35,7 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_parser(commands)
     # For the list of commands alone: these take the short way of relay.cli.
     commands.add_parser("call", help="ask a runner to run a tool, and print what it says")
-    commands.add_parser("tools", help="the tools that a session's runner offers")
+    check.add_parser(commands)
     commands.add_parser("mcp", help="offer a session's tools as an MCP server on stdin and stdout")
     bundle.add_parser(commands)
     doctor.add_parser(commands)

@@ -17,8 +17,10 @@ from relay.errors import NoDirectory
 
 USAGE = """\
 usage: relay tools [--dir DIR] [--json]
+       relay tools --check [--tools FILE]
 
-List the tools that the runner of a session directory offers.
+List the tools that the runner of a session directory offers; or, where the runner is installed,
+judge its tools file (relay tools --check --help).
 
   --dir DIR       the session directory (default: RELAY_DIR)
   --json          print a JSON array of {"name", "description", "input"}

@@ -58,13 +58,15 @@ def _offering(document: Mapping[str, Any], path: str, faults: Faults) -> Offerin
     policy = _policy(head, folder, faults, [*(tool.name for tool in tools), *servers.patterns])
     if faults:
         return None
-    return Offering(
+    offering = Offering(
         tools,
         sources=servers.makers(),
         closing=[making.web.close],
         policy=policy,
         guard=guard,
     )
+    offering.servers = [server.name for server in servers.servers]
+    return offering
 
 
 def _each(head: Table, key: str, read: Callable[[Table, str], Any]) -> list[Any]:

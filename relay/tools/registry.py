@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -219,6 +219,8 @@ class Registry(Mapping[str, Tool]):
 
     policy: Any = None
     guard: Any = None
+    #: The names of the MCP servers whose tools are to come, once it is open.
+    servers: Sequence[str] = ()
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
