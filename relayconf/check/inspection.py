@@ -1,8 +1,8 @@
 """The inspection: everything that one check looks at, gathered once and never changed after.
 
 Gathering reads a project as Compose does and remembers each env file on the way. What Compose
-refuses does not end it: expressions are passed over, and of anything graver as much is kept as was
-read before it.
+refuses does not end it: expressions and env files are passed over, an inconsistent project is taken
+as it is, and of anything graver as much is kept as was read before it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Gathered(NamedTuple):
 
 
 class Recorder(Session):
-    """A session that remembers what it read and goes on past an expression that is refused."""
+    """A session that remembers what it read and goes on past what is refused."""
 
     def __init__(self, directory: str, *, version: str = "newest") -> None:
         super().__init__(directory, version=version)
@@ -119,11 +119,21 @@ class Recorder(Session):
         self.env_files.setdefault((path, layer), EnvFile(path, layer, tuple(entries)))
 
     def tolerates(self, error: ComposeError, path: tuple[str, ...]) -> bool:
-        """Remember a refused expression, once for its place, and go on."""
-        if error.origin not in self._refused:
+        """Remember what is refused, once for its place, and go on."""
+        if error.origin not in self._refused and not self._follows(error, path):
             self._refused.add(error.origin)
             self.refusals.append(Refusal(error, path))
         return True
+
+    def _follows(self, error: ComposeError, path: tuple[str, ...]) -> bool:
+        """Whether an error may be due to the stand-in for an expression that was refused before."""
+        if not path:
+            return bool(self.refusals)
+        missing = error.kind == "missing-file" and path[-1] == "env_file"
+        return missing and any(
+            refusal.error.kind in ("required", "template") and "env_file" in refusal.path
+            for refusal in self.refusals
+        )
 
     def contents(self) -> dict[str, bytes]:
         """Every file that was read, by the name that messages use."""

@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from relayconf.check.finding import Finding, Place, place_of
 from relayconf.check.inspection import Inspection, Refusal
 from relayconf.compose.errors import ComposeError
+from relayconf.compose.schema import SERVICE_ATTRIBUTES
+from relayconf.nearest import nearest
 
 _REQUIRED = re.compile(r"required variable (\w+) is missing")
 _MISSING = re.compile(
     r"(?:env file not found|open|read|couldn't find env file|stat):? (.+?)(?::|\Z)"
 )
+
+_UNDEFINED = re.compile(r"refers to undefined (network|volume|config|secret) (.+): invalid")
+_UNKNOWN = re.compile(r"schema: services\.[^ ]+ additional properties '(.+)' not allowed")
 
 _FIXES = {
     "dotenv": "NAME='value'",
@@ -69,6 +74,14 @@ def _fix(error: ComposeError, name: str | None, code: str) -> str:
         return (
             f"- {{path: {path}, required: false}}" if "env file" in str(error) else f"touch {path}"
         )
+    undefined = _UNDEFINED.search(str(error))
+    if undefined:
+        section, entry = undefined.groups()
+        return f"{section}s: {{{entry}: {{}}}}"
+    unknown = _UNKNOWN.search(str(error))
+    if unknown:
+        meant = nearest(unknown[1], SERVICE_ATTRIBUTES)
+        return f"{meant}:" if meant else f"x-{unknown[1]}:"
     return _FIXES.get(error.kind, "docker compose config --quiet")
 
 

@@ -16,7 +16,6 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     CollectionEndEvent,
-    DocumentEndEvent,
     DocumentStartEvent,
     MappingStartEvent,
     ScalarEvent,
@@ -27,7 +26,7 @@ from ruamel.yaml.reader import ReaderError
 from relayconf.compose.errors import ComposeError
 from relayconf.compose.nodes import Mark
 from relayconf.compose.scalars import short_tag
-from relayconf.compose.scanner import TabScanner
+from relayconf.compose.scanner import BreakReader, TabScanner
 
 #: Deeper nesting is refused, aliases included. Real files nest about ten deep.
 MAX_DEPTH = 100
@@ -67,7 +66,7 @@ class RawCollection:
 
 
 class RawAlias:
-    """A reference to an anchored node of the same document."""
+    """A reference to an anchored node of the same file; Compose keeps anchors across documents."""
 
     __slots__ = ("mark", "name", "target")
 
@@ -125,6 +124,7 @@ class _Composer:
 
     def documents(self) -> list[RawNode]:
         yaml = YAML(typ="safe", pure=True)
+        yaml.Reader = BreakReader
         yaml.Scanner = TabScanner
         events: Iterator[Any] = yaml.parse(self.text)
         for event in events:
@@ -138,8 +138,6 @@ class _Composer:
                 self.stack.pop()
             elif isinstance(event, DocumentStartEvent):
                 self.check_version(event)
-            elif isinstance(event, DocumentEndEvent):
-                self.anchors.clear()
         return self.roots
 
     def check_version(self, event: DocumentStartEvent) -> None:

@@ -65,10 +65,13 @@ def check_names(service: str, node: Mapping) -> None:
             raise ComposeError(message, kind="schema", origin=str(item.mark))
 
 
-def bindings_of(node: Mapping, variables: Variables, session: Session) -> dict[str, Binding]:
+def bindings_of(
+    service: str, node: Mapping, variables: Variables, session: Session
+) -> dict[str, Binding]:
     """The environment of one service.
 
     Args:
+        service: its name.
         node: the service, merged, with absolute env file paths.
         variables: the project's own variables.
         session: reads env files and collects notes.
@@ -80,7 +83,7 @@ def bindings_of(node: Mapping, variables: Variables, session: Session) -> dict[s
     declared = {name: _resolved(name, entry, variables) for name, entry in entries.items()}
     known = {name: step.value for name, step in declared.items() if step.value is not None}
     from_files: dict[str, list[Binding]] = {}
-    files = _EnvFiles(variables, known, session)
+    files = _EnvFiles(service, variables, known, session)
     for binding in files.read(node.entries.get("env_file")):
         from_files.setdefault(binding.name, []).append(binding)
     bindings: dict[str, Binding] = {}
@@ -155,7 +158,10 @@ def _step(entry: Scalar) -> Step:
 class _EnvFiles:
     """Reads a service's env files in order; ``$`` sees project, service, then earlier lines."""
 
-    def __init__(self, variables: Variables, declared: dict[str, str], session: Session) -> None:
+    def __init__(
+        self, service: str, variables: Variables, declared: dict[str, str], session: Session
+    ) -> None:
+        self.service = service
         self.variables = variables
         self.declared = declared
         self.known = dict(declared)
@@ -165,10 +171,21 @@ class _EnvFiles:
         """Each assignment that sets something, as if it were the only one of its variable."""
         for item in node.items if isinstance(node, Sequence) else ():
             if isinstance(item, Mapping):
-                for binding in self.bindings(item):
+                for binding in self.tolerated(item):
                     if binding.value is not None:
                         self.known[binding.name] = binding.value
                         yield binding
+
+    def tolerated(self, item: Mapping) -> list[Binding]:
+        """The assignments of one file; none of a refused one in a session that goes on."""
+        try:
+            return self.bindings(item)
+        except ComposeError as error:
+            if error.origin is None:
+                error = ComposeError(str(error), kind=error.kind, origin=str(item.mark))
+            if not self.session.tolerates(error, ("services", self.service, "env_file")):
+                raise error from None
+            return []
 
     def bindings(self, item: Mapping) -> list[Binding]:
         """The assignments of one file; parsed once where every service's would be the same."""

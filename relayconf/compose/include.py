@@ -61,8 +61,8 @@ def read_entries(
         message = f"`include` must be a list, not a {kind(node)}"
         raise ComposeError(message, kind="schema", origin=str(node.mark))
     near = session.absolute(relative)
-    entries = [_long_form(item) for item in node.items]
-    # An entry without a path includes nothing, in Compose as well.
+    # A null, like an entry without a path, includes nothing, in Compose as well.
+    entries = [_long_form(item) for item in node.items if not is_null(item)]
     paths = [entry for entry in entries if _texts(entry, "path")]
     return [_entry(entry, folder, near, chain, session) for entry in paths]
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping as Named
 from collections.abc import Sequence as Listed
 
+from relayconf.compose import formats
 from relayconf.compose.canonical import services_of
 from relayconf.compose.consistency import check
 from relayconf.compose.environment import Binding, bindings_of, check_names
@@ -131,16 +132,20 @@ def _project(
     name: str, model: Mapping, located: Located, variables: Variables, session: Session
 ) -> Project:
     services = dict(services_of(model))
-    for service, node in services.items():
-        check_names(service, node)
     enabled = {
         service: node
         for service, node in services.items()
         if _active(node.entries.get("profiles"), located.profiles)
     }
     disabled = tuple(service for service in services if service not in enabled)
-    check(model, enabled, frozenset(disabled))
-    bindings = {service: bindings_of(node, variables, session) for service, node in enabled.items()}
+    try:
+        _judge(model, enabled, frozenset(disabled))
+    except ComposeError as error:
+        if not session.tolerates(error, ()):
+            raise
+    bindings = {
+        service: bindings_of(service, node, variables, session) for service, node in enabled.items()
+    }
     return Project(
         name=name,
         files=located.files,
@@ -150,6 +155,14 @@ def _project(
         notes=session.notes,
         model=model,
     )
+
+
+def _judge(model: Mapping, enabled: Named[str, Mapping], disabled: frozenset[str]) -> None:
+    """Refuse a document whose parts do not fit together, or that no container can be made from."""
+    formats.check(model)
+    for service, node in services_of(model):
+        check_names(service, node)
+    check(model, enabled, disabled)
 
 
 def _active(node: Node | None, profiles: tuple[str, ...]) -> bool:

@@ -1,17 +1,27 @@
 """ruamel.yaml's scanner, with white space and escapes as in the library that Compose reads YAML by.
 
 Tabs may separate tokens there wherever no indentation is at stake (``A:<tab>1``, ``A: 1<tab># c``),
-while ruamel.yaml forbids them in block context. Nothing else differs.
+while ruamel.yaml forbids them in block context. U+0085, U+2028 and U+2029 end a line there, as they
+did in YAML 1.1. Nothing else differs.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ruamel.yaml.reader import Reader
 from ruamel.yaml.scanner import Scanner, ScannerError
 
 _BREAKS = "\r\n\x85\u2028\u2029"
 _BLANKS = " \t"
+
+
+class BreakReader(Reader):
+    """A reader that counts lines as YAML 1.1 does, whatever version a document names."""
+
+    def forward(self, length: int = 1) -> None:
+        """Move on; every kind of line break begins a line."""
+        self.forward_1_1(length)
 
 
 class TabScanner(Scanner):

@@ -130,6 +130,8 @@ _SERVICE: dict[str, str] = {
     "pid": "null|string",
     "use_api_socket": "boolean",
 }
+#: Every attribute that a service may have.
+SERVICE_ATTRIBUTES = tuple(sorted(_SERVICE))
 _TOP: dict[str, str] = {
     "configs": "mapping",
     "include": "list",

@@ -114,9 +114,11 @@ class Session:
         """
 
     def tolerates(self, error: ComposeError, path: tuple[str, ...]) -> bool:  # noqa: ARG002  # a hook
-        """Whether to go on after a refused expression, with a stand-in for its value.
+        """Whether to go on after something that Compose refuses.
 
-        A subclass that reports faults may remember the error, and where in the document it is.
+        A refused expression gets a stand-in for its value, a refused env file sets nothing, and a
+        document that is inconsistent is taken as it is. A subclass that reports faults may remember
+        the error, and where in the document it is.
         """
         return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -226,6 +227,47 @@ class TestExitCodes:
         outcome = run("check", "--json")
         assert 1 == outcome.code
         assert {"refused", "shadowed"} <= set(outcome.codes)
+
+
+class TestRefusals:
+    def test_whatever_was_read_is_judged(self, run: Run, tmp_path: Path) -> None:
+        """Env files that are missing or do not parse, and an undefined volume, hide nothing."""
+        (tmp_path / "bad.env").write_text("A B=1\n")
+        (tmp_path / "compose.yaml").write_text(
+            "services:\n"
+            "  app: {image: 'img:${TAG}', env_file: one.env, volumes: ['data:/d']}\n"
+            "  web: {image: img, env_file: [bad.env, two.env], environment: {M: 0755}}\n"
+        )
+        found = {(one["line"], one["code"], one["fix"]) for one in run("check", "--json").findings}
+        assert {
+            (2, "refused", "- {path: one.env, required: false}"),
+            (2, "refused", "volumes: {data: {}}"),
+            (3, "refused", "- {path: two.env, required: false}"),
+            (1, "refused", "NAME='value'"),
+        } == found
+
+    def test_on_other_lines_too(self, run: Run, tmp_path: Path) -> None:
+        """What is wrong elsewhere is told beside a missing env file."""
+        (tmp_path / "compose.yaml").write_text(
+            "services:\n  app:\n    image: img:${TAG}\n    env_file: no.env\n"
+            "    environment:\n      M: 0755\n"
+        )
+        assert ["unset-variable", "refused", "yaml-scalar"] == run("check", "--json").codes
+
+    def test_no_refusal_of_a_stand_in(self, run: Run, tmp_path: Path) -> None:
+        """What only a refused expression makes inconsistent or missing is not told as well."""
+        (tmp_path / "compose.yaml").write_text(
+            "services:\n  app:\n    image: img\n    env_file: ${E:?}\n    networks: ['${N:?}']\n"
+        )
+        assert [4, 5] == [one["line"] for one in run("check", "--json").findings]
+
+    def test_a_pipe(self, run: Run, tmp_path: Path) -> None:
+        """An env file that cannot be read is a finding where it is named."""
+        os.mkfifo(tmp_path / "pipe")
+        (tmp_path / "compose.yaml").write_text(
+            "services:\n  app:\n    image: img\n    env_file: pipe\n"
+        )
+        assert [(4, "refused")] == [(f["line"], f["code"]) for f in run("check", "--json").findings]
 
 
 class TestSuppressions:

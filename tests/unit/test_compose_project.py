@@ -260,6 +260,35 @@ REFUSALS: dict[str, tuple[str, str, str]] = {
     "bad tag": ("x: !!int a\n", "yaml", "yaml syntax: cannot decode a !!str as a !!int"),
     "secret without source": (APP + "secrets: {s: {}}\n", "schema", "one of file|environment"),
     "operator": (APP + "    labels: ['${A:=1}']\n", "template", "compose.yaml:4:15: invalid inter"),
+    "blank size": (
+        APP + "    mem_limit: ${M}\n",
+        "schema",
+        "mem_limit: it is blank, an invalid size",
+    ),
+    "size without number": (APP + "    shm_size: lots\n", "schema", "shm_size: invalid size"),
+    "size with two units": (
+        APP + "    deploy: {resources: {limits: {memory: 1gm}}}\n",
+        "schema",
+        "compose.yaml:4:43: services.app.deploy.resources.limits.memory: invalid size",
+    ),
+    "duration without unit": (
+        APP + "    stop_grace_period: '5'\n",
+        "schema",
+        "stop_grace_period: invalid duration",
+    ),
+    "endless duration": (
+        APP + "    healthcheck: {interval: 99999999999h}\n",
+        "schema",
+        "healthcheck.interval: invalid duration",
+    ),
+    "blank source": (APP + "    volumes: ['${D}:/x']\n", "schema", "empty section between colons"),
+    "blank mount": (APP + "    volumes: ['${D}']\n", "schema", "invalid empty volume spec"),
+    "colons": (APP + "    volumes: ['./a:/b:ro:z']\n", "schema", "invalid spec: too many colons"),
+    "mount of a disabled service": (
+        APP + "  off: {image: x, profiles: [p], volumes: [':/x']}\n",
+        "schema",
+        "services.off.volumes: invalid spec",
+    ),
     "required in extension": ("x-a: ${A?why}\n" + APP, "required", "missing a value: why"),
 }
 
@@ -287,6 +316,24 @@ class TestRefusals:
             read({"compose.yaml": f'"\\e[31m{"x" * 5000}": 1\n'})
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) < 1000
+
+    @pytest.mark.parametrize(
+        "attribute",
+        [
+            "mem_limit: 1.5g",
+            "mem_limit: 1 GiB",
+            "mem_limit: '1_000'",
+            "memswap_limit: -1",
+            "shm_size: 64Mb",
+            "stop_grace_period: 1h1m1.5s",
+            "stop_grace_period: '0'",
+            "healthcheck: {test: x, interval: -5s, timeout: 500us}",
+            "volumes: ['C:/a:/x', 'D:\\a:/y:ro', /z, './a:/b:ro,z', '~/a:/c']",
+        ],
+    )
+    def test_a_text_that_is_fine(self, attribute: str, read: Read) -> None:
+        """Sizes, durations and mounts are taken in every form that Compose takes."""
+        assert {"app": {}} == read({"compose.yaml": f"{APP}    {attribute}\n"}).environments()
 
     def test_disabled_profile_is_not_judged(self, read: Read) -> None:
         """A service of an inactive profile may be inconsistent."""
@@ -394,3 +441,30 @@ class TestWhiteSpace:
         """Double quotes may escape an apostrophe."""
         text = APP + '    environment: {A: "it\\\'s"}\n'
         assert {"app": {"A": "it's"}} == read({"compose.yaml": text}).environments()
+
+    @pytest.mark.parametrize("ending", ["\x85", "\u2028", "\u2029"])
+    def test_rare_line_break(self, ending: str, read: Read) -> None:
+        """A line may also end in the line breaks of YAML 1.1."""
+        text = f"{APP}    environment:\n      A: 1{ending}      B: 2  # c{ending}      C: 3\n"
+        assert {"app": {"A": "1", "B": "2", "C": "3"}} == read(
+            {"compose.yaml": text}
+        ).environments()
+
+    def test_line_break_within_a_value(self, read: Read) -> None:
+        """A value does not go on at the beginning of the next line, whatever ended the first."""
+        with pytest.raises(ComposeError, match="yaml syntax"):
+            read({"compose.yaml": f"{APP}    environment:\n      A: a\x85b\n"})
+
+
+class TestDocuments:
+    def test_anchor_of_an_earlier_one(self, read: Read) -> None:
+        """An anchor holds for the documents after its own as well, until it is set anew."""
+        text = (
+            "x-a: &a {A: '1'}\nx-b: &b {B: '1'}\n---\nx-b: &b {B: '2'}\n"
+            "services: {app: {image: img, environment: {<<: [*a, *b]}}}\n"
+        )
+        assert {"app": {"A": "1", "B": "2"}} == read({"compose.yaml": text}).environments()
+
+    def test_null_include(self, read: Read) -> None:
+        """An entry of include that is null includes nothing."""
+        assert {"app": {}} == read({"compose.yaml": "include: [null]\n" + APP}).environments()
