@@ -26,7 +26,7 @@ PEER_CHECK = 0.5
 
 #: Requests claimed before the next session has its turn, and in one turn of all.
 _PER_SESSION = 4
-_PER_TURN = 64
+_PER_TURN = 32
 
 #: Directories looked at in one turn.
 _POLLS_PER_TURN = 200

@@ -76,8 +76,8 @@ class _Scan:
         self.wake = wake
         #: Called after a sweeping scan's end; ``None`` where it does not sweep.
         self.then = then
-        #: Whether a sweeping scan has found relay.json alone.
-        self.bare = then is not None
+        #: Whether relay.json alone has been found.
+        self.bare = True
 
     def close(self) -> None:
         """End it before its end."""
@@ -331,9 +331,10 @@ class Session:
             name = None
         if name is None:
             self._end_scan(scan)
-        elif scan.then is not None and name != RELAY_JSON and self.residue is not None:
+        elif name != RELAY_JSON:
             scan.bare = False
-            self.residue.treat(name, self._shared.limits.timeout)
+            if scan.then is not None and self.residue is not None:
+                self.residue.treat(name, self._shared.limits.timeout)
         return name
 
     def _begin_scan(self, directory: SessionDirectory, wake: str) -> None:
