@@ -29,6 +29,11 @@ class Suppression(NamedTuple):
     reason: str
     line: int
 
+    @property
+    def counts(self) -> bool:
+        """Whether it has all that it takes: a reason, and codes that exist."""
+        return bool(self.codes and self.reason) and all(code in MEANING for code in self.codes)
+
 
 class Suppressed(NamedTuple):
     """A finding that somebody has judged, and why it stands."""
@@ -79,7 +84,7 @@ def apply(findings: list[Finding], texts: Texts) -> tuple[list[Finding], list[Su
     """Part findings into those that count and those that are suppressed."""
     known: dict[tuple[str, int, str], str] = {}
     for one in suppressions(texts):
-        for code in one.codes if one.reason else ():
+        for code in one.codes if one.counts else ():
             known[one.place.file, one.line, code] = one.reason
     counting: list[Finding] = []
     suppressed: list[Suppressed] = []

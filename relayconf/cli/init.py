@@ -7,9 +7,9 @@ import io
 import json
 import os
 import re
-import sys
 from typing import TYPE_CHECKING
 
+from relayconf.cli import common, streams
 from relayconf.errors import TargetError
 from relayconf.nearest import nearest
 
@@ -75,8 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     made = draft(project, services, target=target)
     if not made.contract.settings:
         raise TargetError("no service has a variable that could be a setting")
-    text = _text(made, yaml=bool(arguments.output) and arguments.output.endswith(_YAML))
-    code = _write(text, arguments.output, force=arguments.force)
+    code = _write(made, arguments.output, force=arguments.force)
     if code == 0:
         _say(made, services, arguments.output)
     return code
@@ -99,10 +98,7 @@ def _word(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "-", text).lstrip(".-") or "service"
 
 
-def _text(made: Draft, *, yaml: bool) -> str:
-    from relayconf.document import to_document  # noqa: PLC0415 - as above
-
-    document = to_document(made.contract)
+def _text(document: object, *, yaml: bool) -> str:
     if yaml:
         from ruamel.yaml import YAML  # noqa: PLC0415 - slow to import
 
@@ -111,20 +107,24 @@ def _text(made: Draft, *, yaml: bool) -> str:
         writer.width = 100
         writer.dump(document, out)
         return out.getvalue()
-    return json.dumps(to_document(made.contract), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _write(text: str, path: str | None, *, force: bool) -> int:
+def _write(made: Draft, path: str | None, *, force: bool) -> int:
+    from relayconf.document import to_document  # noqa: PLC0415 - as above
+
+    document = to_document(made.contract)
     if path is None:
-        sys.stdout.write(text)
+        common.print_json(document)
         return 0
+    text = _text(document, yaml=path.endswith(_YAML))
     try:
         with open(path, "w" if force else "x", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except FileExistsError:
         raise TargetError(f"{path} is there already; --force writes over it") from None
     except OSError as error:
-        sys.stderr.write(f"relayconf: cannot write {path}: {error.strerror}\n")
+        streams.complain(f"cannot write {path}: {error.strerror}")
         return EX_UNWRITTEN
     return 0
 
@@ -142,5 +142,4 @@ def _say(made: Draft, services: list[str], path: str | None) -> None:
         shown = path if os.sep in path else f"./{path}"
         lines.append(f"next: relayconf check --contract {services[0]}={shown}")
     for line in lines:
-        common_line = line if line.isprintable() else ascii(line)[1:-1]
-        sys.stderr.write(f"relayconf: {common_line}\n")
+        streams.complain(line)

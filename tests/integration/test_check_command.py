@@ -293,6 +293,14 @@ class TestSuppressions:
         (tmp_path / "compose.yaml").write_text(text)
         assert {"yaml-scalar", "bad-suppression"} <= set(run("check", "--json").codes)
 
+    def test_with_a_code_that_does_not_exist(self, run: Run, tmp_path: Path) -> None:
+        """A code that does not exist makes a suppression void, and is told."""
+        (tmp_path / "compose.yaml").write_text(
+            "services:\n  app:\n    image: img\n    environment:\n"
+            "      M: 0755  # relayconf: ignore[yaml-scalar, nope] octal\n"
+        )
+        assert ["yaml-scalar", "bad-suppression"] == run("check", "--json").codes
+
     def test_of_another_code(self, run: Run, tmp_path: Path) -> None:
         """A suppression is for the codes that it names."""
         text = COMPOSE.replace("0755", "0755 # relayconf: ignore[shadowed] no")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,3 +180,26 @@ class TestCommand:
         (tmp_path / "compose.yaml").write_text("services: {app: {image: img}}\n")
         assert 2 == run("init")
         assert "no service has a variable" in capsys.readouterr().err
+
+    @pytest.mark.usefixtures("run")
+    def test_a_full_disk(self) -> None:
+        """A draft that cannot be written to standard output is one message and exit code 1."""
+        command = [sys.executable, "-m", "relayconf", "init", "--service", "web"]
+        with Path("/dev/full").open("wb") as full:
+            result = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE)
+        assert 1 == result.returncode
+        assert b"relayconf: cannot write the answer: No space left on device\n" in result.stderr
+        assert b"Traceback" not in result.stderr
+
+    @pytest.mark.usefixtures("run")
+    def test_no_reader(self) -> None:
+        """Whoever has read enough of a draft may go away."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        command = [sys.executable, "-m", "relayconf", "init", "--service", "web"]
+        result = subprocess.run(command, check=False, stdout=writer, stderr=subprocess.PIPE)
+        os.close(writer)
+        assert (0, b"relayconf: 1 setting(s) of web, each marked REVIEW:\n") == (
+            result.returncode,
+            result.stderr,
+        )
