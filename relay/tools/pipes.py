@@ -41,6 +41,7 @@ class Pipes:
     Args:
         argv: the program and its arguments.
         environment: all its variables.
+        folder: where it is started.
         limit: bytes of one message from it.
         ended: called once it has closed its stdout.
         said: takes what it writes to stderr.
@@ -51,12 +52,14 @@ class Pipes:
         argv: Sequence[str],
         environment: Mapping[str, str],
         *,
+        folder: str,
         limit: int,
         ended: Callable[[], None],
         said: Callable[[str], None],
     ) -> None:
         self._argv = list(argv)
         self._environment = dict(environment)
+        self._folder = folder
         self._limit = limit
         self._ended = ended
         self._said = said
@@ -74,6 +77,7 @@ class Pipes:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=self._environment,
+            cwd=self._folder,
             start_new_session=True,
         )
         received, read = anyio.create_memory_object_stream[Any](0)

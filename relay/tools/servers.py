@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -63,7 +64,9 @@ def read_server(name: str, table: Table, servers: Servers) -> None:
     credentials = servers.making.credentials
     if "command" in table:
         argv = program(table)
-        if argv and argv[0] and shutil.which(argv[0]) is None:
+        # A path is looked for where the program will be started; a name, on PATH.
+        found = os.path.join(servers.making.folder, *argv[:1]) if "/" in "".join(argv[:1]) else None
+        if argv and argv[0] and shutil.which(found or argv[0]) is None:
             table.fault(f"command: there is no program {argv[0][:100]!a}", "command")
     else:
         url = address(table, credentials)
@@ -81,6 +84,7 @@ def read_server(name: str, table: Table, servers: Servers) -> None:
         Server(
             name=name,
             command=argv,
+            folder=servers.making.folder,
             env={n: t for n, t in env.items() if t is not None},
             pass_env=pass_env,
             url=url,

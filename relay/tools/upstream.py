@@ -69,6 +69,7 @@ class Server:
     Attributes:
         name: stands before its tools' names.
         command: the program and its arguments.
+        folder: where it is started.
         env: variables that it gets beside those that every command gets.
         pass_env: variables that it gets from the runner's environment.
         url: where it is reached over HTTP.
@@ -79,6 +80,7 @@ class Server:
 
     name: str
     command: Sequence[str]
+    folder: str
     env: Mapping[str, Template]
     pass_env: Sequence[str]
     url: Template | None
@@ -189,7 +191,12 @@ class Upstream:
             for name in server.pass_env:
                 self._credentials.never_show(own.get(name, ""))
             return Pipes(
-                server.command, own, limit=server.limit, ended=self._lost.set, said=self._said
+                server.command,
+                own,
+                folder=server.folder,
+                limit=server.limit,
+                ended=self._lost.set,
+                said=self._said,
             ).connect()
         headers = {name: value.fill() for name, value in server.headers.items()}
         client = checked_client(
