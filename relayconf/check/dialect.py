@@ -8,12 +8,14 @@ quotes alone make a difference: one note a file, and only for files that contain
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from relayconf.check.finding import Finding, Place
+from relayconf.check.finding import Finding, Place, place_of
 from relayconf.check.hiding import Hiding
 from relayconf.check.inspection import EnvFile, Inspection
+from relayconf.check.refusal import message_of
 from relayconf.check.writing import env_text
 from relayconf.compose.dotenv import EnvEntry, decode
 from relayconf.compose.errors import ComposeError
@@ -22,6 +24,10 @@ from relayconf.values import excerpt
 
 # A longer file is not compared: python-dotenv's expressions were not made for what is no env file.
 _LONGEST = 256 * 1024
+
+# What Compose, python-dotenv and docker run all take as it stands, without quotes around it.
+_PLAIN = re.compile(r"(?:[^\s'\"#$\\](?:[^\n\r$\\]*[^\s$\\])?)?")
+_COMMENT = re.compile(r"\s#")
 
 # So many names stand in one note.
 _NAMED = 5
@@ -103,12 +109,14 @@ def _by_docker_run(file: EnvFile, data: bytes, hiding: Hiding) -> Iterator[Findi
     try:
         read = parse_raw(data, path=file.path, lookup=lambda _: None)
     except ComposeError as error:
-        line = error.origin.split(":")[-2] if error.origin else ""
-        entry = next((e for e in last.values() if str(e.line) == line), None)
-        if entry is not None:
-            message = f"docker run --env-file refuses the file here: {error}"
-            place = Place(file.path, entry.line, entry.column)
-            yield _finding(message.replace(f"{error.origin}: ", ""), place, entry, hiding)
+        line = place_of(error.origin).line or 0
+        before = [entry for entry in file.entries if entry.line <= line]
+        if before:
+            # The refused line may be the middle of a value, which is then not to be shown.
+            entry = before[-1]
+            told = f": {message_of(error)}" if entry.line == line else ""
+            message = f"docker run --env-file refuses the file here{told}"
+            yield _of_docker_run(message, file, entry, hiding)
         return
     theirs = {entry.name: entry.value for entry in read}
     differing = [e for name, e in last.items() if theirs.get(name) != e.value]
@@ -120,13 +128,27 @@ def _by_docker_run(file: EnvFile, data: bytes, hiding: Hiding) -> Iterator[Findi
         f"docker run --env-file reads {names}{more} differently: "
         "it keeps quotes, comments and $ as they are"
     )
-    first = differing[0]
-    yield _finding(message, Place(file.path, first.line, first.column), first, hiding)
+    yield _of_docker_run(message, file, differing[0], hiding)
+
+
+def _of_docker_run(message: str, file: EnvFile, entry: EnvEntry, hiding: Hiding) -> Finding:
+    place = Place(file.path, entry.line, entry.column)
+    found = _finding(message, place, entry, hiding)
+    if _is_plain(entry.value or ""):
+        return found
+    # Quotes are all that helps the others, and docker run takes them as they are.
+    return found._replace(fix=f"docker run --env-file {file.path} --env {entry.name}")
 
 
 def _finding(message: str, place: Place, entry: EnvEntry, hiding: Hiding) -> Finding:
     name, value = entry.name, entry.value or ""
-    fix = f"write the value of {name} in single quotes"
-    if not hiding.value(name, value):
-        fix = f"{name}={env_text(value)}"
+    if hiding.value(name, value):
+        how = "without quotes" if _is_plain(value) else "in single quotes"
+        fix = f"write the value of {name} {how}"
+    else:
+        fix = f"{name}={value if _is_plain(value) else env_text(value)}"
     return Finding("dialect-differs", message, place, name or None, None, fix)
+
+
+def _is_plain(value: str) -> bool:
+    return _PLAIN.fullmatch(value) is not None and _COMMENT.search(value) is None
