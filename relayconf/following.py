@@ -9,6 +9,7 @@ override. Nothing here can stop the process: what fails is logged once and tried
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from relayconf import report
 from relayconf.errors import RelayconfError, StateError
 from relayconf.events import DirectoryEvents, NoEvents
+from relayconf.instances.listing import Listing
 from relayconf.instances.register import Instance
 from relayconf.overrides.layer import next_end_ms
 from relayconf.overrides.store import Store
@@ -34,22 +36,29 @@ if TYPE_CHECKING:
 LOOK_EVERY = 1.0
 
 
+log = logging.getLogger("relayconf")
+
+
 class Applier:
     """Somebody who has to act on a change before it counts as applied.
 
-    ``applied`` is the number of the last snapshot it goes by; ``problems`` are what it could not do
-    for some of what it serves, without that holding up anybody.
+    ``applied`` is the number of the last snapshot it goes by. ``problems`` are what it could not do
+    for some of what it serves, without that holding up anybody; ``refused`` are settings that it
+    cannot go by at all, so that their change does not count as applied.
     """
 
     def __init__(self, following: Following, number: int) -> None:
         self._following = following
         self.applied = number
         self.problems: tuple[str, ...] = ()
+        self.refused: tuple[str, ...] = ()
 
-    def done(self, number: int, problems: tuple[str, ...] = ()) -> None:
+    def done(
+        self, number: int, problems: tuple[str, ...] = (), *, refused: tuple[str, ...] = ()
+    ) -> None:
         """Report that a snapshot is applied."""
         self.applied = max(self.applied, number)
-        self.problems = problems
+        self.problems, self.refused = problems, refused
         self._following.live.confirm()
 
     def close(self) -> None:
@@ -115,6 +124,7 @@ class Following:
         facts = {
             "pending_restart": list(snapshot.pending),
             "problems": self._problems(),
+            "refused": sorted({name for each in tuple(self.appliers) for name in each.refused}),
             "flags": _flags(live),
         }
         late = any(applier.applied < snapshot.number for applier in tuple(self.appliers))
@@ -148,11 +158,19 @@ class Following:
             self._events.wait(self._pause(), self._stop)
             if self._stop.is_set():
                 return
-            self.live.poke()
-            self._tend()
-            if time.monotonic() >= self._chores_at:
-                self._chores_at = time.monotonic() + LOOK_EVERY * 0.9
-                self._do_chores()
+            try:
+                self._turn()
+            except Exception:
+                # Nobody foresaw it; whatever it is, the next look may get past it.
+                log.exception("following the settings failed; trying again")
+                self._stop.wait(LOOK_EVERY)
+
+    def _turn(self) -> None:
+        self.live.poke()
+        self._tend()
+        if time.monotonic() >= self._chores_at:
+            self._chores_at = time.monotonic() + LOOK_EVERY * 0.9
+            self._do_chores()
 
     def _pause(self) -> float:
         reading = self.live.reading
@@ -216,9 +234,21 @@ class Following:
         instance = Instance(sources.state_dir, contract, group=sources.state_group)
         try:
             instance.sign_on()
+            self._bury(sources.state_dir)
         except StateError as error:
             self._complain(str(error))
         self._instance = instance
+
+    def _bury(self, path: str) -> None:
+        """Remove what dead instances have left, so that one that is restarted often leaves little.
+
+        Raises:
+            StateError: the state directory cannot be used.
+        """
+        directory = find(path, group=self.live.sources.state_group)
+        if directory is not None:
+            Listing(directory).bury()
+            directory.close()
 
     def _problems(self) -> list[str]:
         severe = [p.line() for p in self.live.problems if p.severity == "error"]

@@ -86,14 +86,18 @@ class Obeying:
 
     def _keep_mode(self, mode: Mode) -> None:
         """Go back to the mode from before, since the new one demands what is not to be had."""
-        self._refused = f"RELAY_MODE=watch cannot be obeyed: a session cannot be watched; {mode}"
-        log.warning("%s stays in force", self._refused)
+        self._refused = (
+            "RELAY_MODE=watch cannot be obeyed, since a session cannot be watched; "
+            f"{mode} stays in force"
+        )
+        log.warning("%s", self._refused)
         self._shared.limits = limits_of(self._live.snapshot, mode=mode)
         self._loop.change()
 
     def _acknowledge(self, number: int) -> None:
         if self._applier is not None:
-            self._applier.done(number, self._problems())
+            refused = ("RELAY_MODE",) if self._refused else ()
+            self._applier.done(number, self._problems(), refused=refused)
 
     def _problems(self) -> tuple[str, ...]:
         problems = [

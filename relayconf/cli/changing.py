@@ -222,6 +222,8 @@ def _hint(seen: Seen, missing: set[str]) -> str:
         return ""
     if seen.restart_only:
         return " (it took its settings at its start; restart it)"
+    if seen.refused:
+        return f" (cannot go by {', '.join(seen.refused)})"
     if seen.pending_restart:
         return f" (waits for a restart: {', '.join(seen.pending_restart)})"
     return "".join(f" ({excerpt(problem, 200)})" for problem in seen.problems[:1])

@@ -38,6 +38,7 @@ class Seen:
         contract: what it goes by; ``None`` where that cannot be read.
         restart_only: it took its settings at its start and never looks again.
         pending_restart: settings that changed and wait for its next start.
+        refused: settings that it cannot go by; what was in force before still is.
         flags: its flags by name, each with ``value``, ``layer`` and ``status``.
         age_ms: how long ago it last looked.
     """
@@ -50,6 +51,7 @@ class Seen:
     contract: Contract | None
     restart_only: bool
     pending_restart: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     flags: dict[str, Any] = field(default_factory=dict)
     age_ms: int = 0
@@ -63,7 +65,7 @@ class Seen:
     def has_applied(self, generation: int, name: str) -> bool:
         """Whether it goes by a generation, for one setting."""
         applied = self.generation is not None and self.generation >= generation
-        return applied and name not in self.pending_restart
+        return applied and name not in self.pending_restart and name not in self.refused
 
 
 class Listing:
@@ -162,6 +164,7 @@ class Listing:
             contract,
             restart_only,
             _texts(body.get("pending_restart")),
+            _texts(body.get("refused")),
             _texts(body.get("problems")),
             body["flags"] if isinstance(body.get("flags"), dict) else {},
             _age_ms(folder, body["id"]),

@@ -32,7 +32,10 @@ def release(directory: StateDirectory) -> bool:
 
 
 def replenish(directory: StateDirectory) -> None:
-    """Lay in a reserve as large as fits, where there is none; a disk that is full stays so."""
+    """Lay in a reserve where there is none, of at most half of what is free.
+
+    The rest is for the processes that are to acknowledge a kill which a full disk has just taken.
+    """
     with suppress(OSError):
         folder = directory.folder("locks", make=True)
         if folder is None:
@@ -48,14 +51,16 @@ def _fill(folder: StateDirectory) -> None:
     fd = os.open(NAME, flags, 0o600, dir_fd=folder.fd)
     try:
         have = os.fstat(fd).st_size
-        if have >= SIZE:
+        disk = os.fstatvfs(fd)
+        size = min(SIZE, have + disk.f_bavail * disk.f_frsize // 2)
+        if have >= size:
             return
         if have == 0:
             folder.own(fd)
         # Written, not only allocated: a file system that compresses or deduplicates zeros would
         # give nothing back.
         os.lseek(fd, have, os.SEEK_SET)
-        while have < SIZE:
-            have += os.write(fd, os.urandom(min(4096, SIZE - have)))
+        while have < size:
+            have += os.write(fd, os.urandom(min(4096, size - have)))
     finally:
         os.close(fd)

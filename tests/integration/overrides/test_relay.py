@@ -34,7 +34,7 @@ async def echo(text: str = "") -> str:
 class Relay:
     """One ``relay serve`` in a place, with what it says."""
 
-    def __init__(self, place: Any, **environment: str) -> None:
+    def __init__(self, place: Any, *, prefix: tuple[str, ...] = (), **environment: str) -> None:
         self.place = place
         self.session = place.folder / "session"
         (place.folder / "tools.toml").write_text(TOOLS)
@@ -47,7 +47,9 @@ class Relay:
             f"os.execvp('sh', ['sh', '-c', 'exec python -m {words}'])"
         )
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        self.program = place.start("-c", code, environment={"PATH": path, **environment})
+        self.program = place.start(
+            "-c", code, environment={"PATH": path, **environment}, prefix=prefix
+        )
         self.told("ready")
         place.settle()
 
@@ -161,6 +163,29 @@ class TestObeying:
         relay.place.until(lambda: watches() == 0)
         relay.change("set", "RELAY_MODE=auto")
         relay.place.until(lambda: watches() >= 2)
+
+
+def in_namespace() -> list[Any]:
+    """Return how to run without inotify, where this machine allows it."""
+    script = 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"'
+    prefix = ("unshare", "--user", "--map-root-user", "sh", "-c", script, "sh")
+    if shutil.which("unshare") is None:
+        return []
+    done = subprocess.run([*prefix, "true"], capture_output=True, check=False)
+    return [prefix] if done.returncode == 0 else []
+
+
+class TestWithoutWatches:
+    @pytest.mark.parametrize("prefix", in_namespace())
+    def test_a_mode_that_cannot_be_obeyed(self, place: Any, prefix: tuple[str, ...]) -> None:
+        """Switched to watch where none is to be had, a relay keeps its mode, and kills go on."""
+        relay = Relay(place, prefix=prefix)
+        done = place.run("set", "RELAY_MODE=watch", "--reason", "r", "--wait", "3s")
+        assert (3, True) == (done.code, "cannot go by RELAY_MODE" in done.out)
+        assert "auto stays in force" in str(place.run("status").out)
+        relay.change("kill", "RELAY_LOCAL_WATCH_ENABLED")
+        relay.change("restore", "RELAY_MODE")
+        assert "cannot be obeyed" not in place.run("status").out
 
 
 class TestUnderLoad:
