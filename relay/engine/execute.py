@@ -21,10 +21,11 @@ from relay.engine.telemetry import escaped, event, log, pickup_ms
 from relay.engine.threads import Threads
 from relay.errors import BadRequest, ToolError
 from relay.protocol import Request, Response, claim_name, decode_request, encode_response
-from relay.tools.audit import Decision
+from relay.tools.audit import Asked, Decision
 from relay.tools.command import kill_cancelled
 from relay.tools.judges import Judges
 from relay.tools.registry import PAUSED, Call, Failure, Handler, Registry, Tool, text_of
+from relay.tools.validate import Validator
 
 #: Called with each request before its tool is looked up; a text, or an exception, refuses it.
 Guard = Callable[[Request], "str | Awaitable[str | None] | None"]
@@ -229,22 +230,36 @@ class Execution:
         return self._decide(tool, request, fault)
 
     def _is_quick(self, tool: Tool, request: Request) -> bool:
-        return tool.validator.is_quick(request.args, self._bytes)
+        policy = self._engine.tools.policy
+        return tool.validator.is_quick(request.args, self._bytes) and (
+            policy is None or policy.is_quick(request.args, self._bytes)
+        )
 
     async def _judge_outside(self, tool: Tool | None, request: Request) -> Tool:
         """Judge what would hold up the loop for longer than other calls can wait."""
         if tool is None or self._is_quick(tool, request):
             return self._judge(tool, request)
-        fault = await self._engine.judges.fault(tool.validator, request.args, self._session)
-        return self._decide(tool, request, fault)
-
-    def _decide(self, tool: Tool, request: Request, fault: str | None) -> Tool:
-        if fault is not None:
-            raise Failure("invalid_args", f"{request.tool}: {fault}")
+        fault = await self._fault(tool.validator, request)
+        _refuse_faulty(tool, fault)
         policy = self._engine.tools.policy
         if policy is not None:
-            policy.decide(tool.name, request.args, session=self._named, request=self._id)
+            await policy.decide_outside(
+                self._asked(tool, request), lambda where: self._fault(where, request)
+            )
         return tool
+
+    async def _fault(self, validator: Validator, request: Request) -> str | None:
+        return await self._engine.judges.fault(validator, request.args, self._session)
+
+    def _decide(self, tool: Tool, request: Request, fault: str | None) -> Tool:
+        _refuse_faulty(tool, fault)
+        policy = self._engine.tools.policy
+        if policy is not None:
+            policy.decide(self._asked(tool, request))
+        return tool
+
+    def _asked(self, tool: Tool, request: Request) -> Asked:
+        return Asked(tool.name, request.args, self._named, self._id)
 
     @property
     def _named(self) -> str:
@@ -415,6 +430,11 @@ def _said_by(error: BaseException) -> str:
 
 def _named(error: BaseException) -> str:
     return f"the tool failed with {type(error).__name__}"
+
+
+def _refuse_faulty(tool: Tool, fault: str | None) -> None:
+    if fault is not None:
+        raise Failure("invalid_args", f"{tool.name}: {fault}")
 
 
 def _error(code: str, message: str) -> Response:

@@ -11,7 +11,7 @@ import json
 import logging
 import os
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from relay.engine.telemetry import escaped
 from relay.tools.registry import Failure
@@ -19,6 +19,15 @@ from relay.tools.registry import Failure
 _log = logging.getLogger("relay.tools")
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Asked(NamedTuple):
+    """A call that is decided about: by its tool, its arguments, its session and its id."""
+
+    tool: str
+    args: dict[str, Any]
+    session: str
+    request: str
 
 
 class Decision(NamedTuple):

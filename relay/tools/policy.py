@@ -1,8 +1,7 @@
 """The policy: who may call what, how often, and with which arguments.
 
 A policy is a list of rules, read from the top. The first that fits the tool, the session and the
-arguments decides; where none does, the default does. Everything is decided in memory, in the
-engine's loop, and each decision is recorded.
+arguments decides; where none does, the default does. Each decision is recorded.
 
 ::
 
@@ -25,12 +24,12 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from relay.tools.audit import Audit, Decision
+from relay.tools.audit import Asked, Audit, Decision
 from relay.tools.registry import Failure
 from relay.tools.tables import Faults, Table
 from relay.tools.validate import Validator
@@ -88,12 +87,10 @@ class Rule:
     rate: Rate | None
     reason: str
 
-    def fits(self, tool: str, session: str, args: dict[str, Any]) -> bool:
-        """Tell whether the rule is about a call."""
-        return (
-            any(fnmatchcase(tool, pattern) for pattern in self.tools)
-            and any(fnmatchcase(session, pattern) for pattern in self.sessions)
-            and (self.where is None or self.where.fault(args) is None)
+    def is_about(self, asked: Asked) -> bool:
+        """Tell whether the rule is about a call, whatever its arguments are."""
+        return any(fnmatchcase(asked.tool, pattern) for pattern in self.tools) and any(
+            fnmatchcase(asked.session, pattern) for pattern in self.sessions
         )
 
 
@@ -120,22 +117,51 @@ class Policy:
         self._allows = allows
         self._clock = clock
 
-    def decide(self, tool: str, args: dict[str, Any], *, session: str, request: str) -> None:
-        """Let a call pass, or refuse it.
+    def is_quick(self, args: dict[str, Any], size: int) -> bool:
+        """Whether arguments, from a request of ``size`` bytes, are decided on within moments."""
+        wheres = (rule.where for rule in self._rules)
+        return all(where is None or where.is_quick(args, size) for where in wheres)
 
-        Args:
-            tool: the tool's name.
-            args: the arguments, which fit the tool's schema.
-            session: the base name of the session's directory.
-            request: the request's id, for the record.
+    def decide(self, asked: Asked) -> None:
+        """Let a call pass whose arguments fit its tool's schema, or refuse it.
 
         Raises:
             Failure: it is refused (``refused``), or comes too soon (``busy``).
         """
-        rule = next((each for each in self._rules if each.fits(tool, session, args)), None)
+        found = None
+        for rule in self._rules:
+            if rule.is_about(asked) and (
+                rule.where is None or rule.where.fault(asked.args) is None
+            ):
+                found = rule
+                break
+        self._carry_out(asked, found)
+
+    async def decide_outside(
+        self, asked: Asked, fault: Callable[[Validator], Awaitable[str | None]]
+    ) -> None:
+        """Do the same where arguments may take long to judge; ``fault`` judges them elsewhere.
+
+        Raises:
+            Failure: it is refused, comes too soon, or cannot be judged in time.
+        """
+        found = None
+        for rule in self._rules:
+            if rule.is_about(asked) and (rule.where is None or await fault(rule.where) is None):
+                found = rule
+                break
+        self._carry_out(asked, found)
+
+    def _carry_out(self, asked: Asked, rule: Rule | None) -> None:
+        """Record what follows from the rule that decides, and refuse where it does.
+
+        Raises:
+            Failure: so it is.
+        """
         by = "default" if rule is None else rule.name
-        code, reason = self._verdict(rule, session)
-        self.audit.record(Decision(session, tool, request, not code, by, reason))
+        code, reason = self._verdict(rule, asked.session)
+        decision = Decision(asked.session, asked.tool, asked.request, not code, by, reason)
+        self.audit.record(decision)
         if code:
             raise Failure(code, reason)
 

@@ -16,6 +16,7 @@ from relay.client import Writer
 from relay.engine.runner import Runner
 from relay.settings import RelaySettings
 from relay.tools import ToolsError, load_tools
+from relay.tools.audit import Asked
 from relay.tools.registry import Failure
 
 TOOLS = """
@@ -36,7 +37,7 @@ def decided(folder: Path, policy: str, *calls: tuple[str, str, dict[str, Any]]) 
     said = []
     for session, tool, args in calls:
         try:
-            tools.policy.decide(tool, args, session=session, request="r-1")
+            tools.policy.decide(Asked(tool, args, session, "r-1"))
         except Failure as refusal:
             said.append(f"{refusal.code}: {refusal}")
         else:
@@ -117,10 +118,28 @@ class TestRules:
         refused = []
         for now in (0.0, 1.0, 2.0, 9.9, 10.0, 10.5, 11.0):
             try:
-                policy.decide("read", {}, session="s", request="r")
+                policy.decide(Asked("read", {}, "s", "r"))
             except Failure as refusal:
                 refused.append((now, refusal.code))
         assert [(2.0, "busy"), (9.9, "busy"), (10.5, "busy")] == refused
+
+    def test_a_pattern_that_takes_for_ever(self, offer: Any, tmp_path: Path) -> None:
+        """Arguments that a rule cannot be tried on in time are refused, and hold nobody up."""
+        (tmp_path / "policy.toml").write_text(
+            'default = "allow"\n[[rules]]\ndeny = ["read"]\n'
+            'where = { properties = { path = { pattern = "^(a+)+$" } } }\n'
+        )
+
+        async def run() -> None:
+            async with offer(TOOLS) as session:
+                slow = asyncio.ensure_future(session.failure("read", path="a" * 40 + "!"))
+                assert "write\n" == await session.call("write")
+                assert not slow.done()
+                assert "invalid_args" == (await slow).code
+                assert "read\n" == await session.call("read", path="b")
+                assert "refused" == (await session.failure("read", path="aaa")).code
+
+        asyncio.run(run())
 
 
 class TestFaults:
