@@ -421,3 +421,63 @@ class TestDropping:
                 return response
 
         assert text("late") == asyncio.run(go())
+
+
+#: What a sandbox's process does in a sticky directory that is its runner's: one call, then harm.
+SANDBOX = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from relay import call
+print(call("echo", {"text": "hi"}, dir=sys.argv[2], timeout=20, environ={}))
+for name in ("relay.json", "other.res.json"):
+    for harm in (os.unlink, lambda path: os.rename(path, path + ".mine")):
+        try:
+            harm(os.path.join(sys.argv[2], name))
+            print("harmed", name)
+        except PermissionError:
+            pass
+"""
+
+
+def other_users() -> list[object]:
+    """Return the words that make a command another user's, where that can be, and else none."""
+    setpriv = shutil.which("setpriv")
+    if os.geteuid() != 0 or setpriv is None:
+        return []
+    ids = (f"--reuid={STRANGER}", f"--regid={STRANGER}", f"--groups={STRANGER}")
+    # To read the checkout and the interpreter where they are; it allows no writing anywhere.
+    read_all = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")
+    become = (setpriv, *ids, *read_all)
+    tried = subprocess.run([*become, "true"], capture_output=True, check=False)
+    return [become] if tried.returncode == 0 else []
+
+
+class TestTheSafeLayout:
+    @pytest.mark.parametrize("become", other_users())
+    def test_a_sticky_directory_of_the_runners_own(
+        self, hand: Any, root: Path, become: tuple[str, ...]
+    ) -> None:
+        """A sandbox of another user calls through it, and can harm nothing that is not its own."""
+        shared = hand.beside("shared")
+        os.chown(shared.session, -1, STRANGER)
+        shared.session.chmod(0o3770)
+        for folder in (hand.folder, hand.folder / "root", *hand.folder.parents[:2]):
+            folder.chmod(0o755)
+
+        async def go() -> str:
+            async with hand.root_runner():
+                shared.put("other.res.json", b'{"ok":true,"text":"for another process"}')
+                (shared.session / "other.res.json").chmod(0o660)
+                process = await asyncio.create_subprocess_exec(
+                    *become,
+                    sys.executable,
+                    "-c",
+                    SANDBOX,
+                    root,
+                    shared.session,
+                    stdout=asyncio.subprocess.PIPE,
+                )
+                said, _ = await process.communicate()
+                return said.decode()
+
+        assert "hi\n" == asyncio.run(go())
