@@ -23,6 +23,10 @@ SECRETS_DIR = "/run/secrets"
 
 _REFERENCE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)\}|)")
 
+#: Where something is may be a variable, too, and links in an answer lead there. One with a user, a
+#: question, or a long or mixed word in its path may hold a key, as those of webhooks do.
+_PLAIN_ADDRESS = re.compile(r"https?://[^@?/]*(?:/[a-z0-9._-]{0,12}){0,4}")
+
 #: A shorter text is in many answers by chance, and masking it would only disfigure them.
 _SHORTEST_MASKED = 4
 
@@ -53,8 +57,8 @@ class Credentials:
         return found
 
     def never_show(self, text: str) -> None:
-        """Take a text for a secret that no answer may hold."""
-        if len(text) >= _SHORTEST_MASKED:
+        """Take a text for a secret that no answer may hold; a plain address is none."""
+        if len(text) >= _SHORTEST_MASKED and _PLAIN_ADDRESS.fullmatch(text) is None:
             self._seen.add(text)
 
     def masked(self, text: str) -> str:

@@ -29,6 +29,7 @@ from relay.tools.credentials import Credentials, Template
 from relay.tools.pipes import TOO_LARGE, Pipes
 from relay.tools.registry import TOOL_NAME, Call, Failure, Tool, ToolsError
 from relay.tools.transport import checked_client
+from relayconf.secretnames import may_be_secret
 
 _log = logging.getLogger("relay.tools")
 
@@ -188,7 +189,7 @@ class Upstream:
         if server.url is None:
             own = environment((*ALLOWED, *server.pass_env))
             own.update((name, value.fill()) for name, value in server.env.items())
-            for name in server.pass_env:
+            for name in filter(may_be_secret, server.pass_env):
                 self._credentials.never_show(own.get(name, ""))
             return Pipes(
                 server.command,

@@ -391,6 +391,33 @@ class TestCredentials:
         asyncio.run(run())
         assert SECRET not in log.text
 
+    def test_addresses_are_none(
+        self, offer: Any, service: Any, http: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where a service is may come from a variable, and links to it stay as they are."""
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(http(200, f"see {base}/v1/ask and {base}/hooks/T0AB/{SECRET}".encode()))
+
+        base = ""
+
+        async def run() -> None:
+            nonlocal base
+            async with service(behave) as served:
+                base = f"http://127.0.0.1:{served.port}"
+                monkeypatch.setenv("BASE", base)
+                monkeypatch.setenv("HOOK", f"{base}/hooks/T0AB/{SECRET}")
+                text = (
+                    f'{LOCAL}[tools.ask.http]\nurl = "${{BASE}}/v1/ask"\n'
+                    '[tools.hook.http]\nurl = "${HOOK}"\n'
+                )
+                async with offer(text) as session:
+                    said = f"see {base}/v1/ask and ********"
+                    assert said == await session.call("hook")
+                    assert said == await session.call("ask")
+
+        asyncio.run(run())
+
     def test_rotate(
         self,
         offer: Any,
