@@ -13,7 +13,8 @@ from relayconf.live import Live
 from relayconf.resolve import Effective
 from relayconf.values import render
 
-#: One metric: its name, its type, what it is, and each sample's labels and value.
+#: One metric: its name, its type, what it is, and each sample's labels and value. A histogram's
+#: samples say by the label ``""`` what is added to the name: ``_bucket``, ``_sum``, ``_count``.
 Metric = tuple[str, str, str, list[tuple[Mapping[str, str], float]]]
 
 
@@ -34,8 +35,10 @@ def exposition(found: Iterator[Metric] | list[Metric]) -> str:
         lines.append(f"# HELP {name} {text}")
         lines.append(f"# TYPE {name} {kind}")
         for labels, value in samples:
-            inner = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
-            lines.append(f"{name}{{{inner}}} {value:g}" if inner else f"{name} {value:g}")
+            inner = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items() if key)
+            whole = f"{name}{labels.get('', '')}"
+            shown = str(value) if isinstance(value, int) else f"{value:.9g}"
+            lines.append(f"{whole}{{{inner}}} {shown}" if inner else f"{whole} {shown}")
     return "".join(f"{line}\n" for line in lines)
 
 

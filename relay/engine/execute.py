@@ -179,6 +179,7 @@ class Execution:
             self._refuse(error.code, str(error))
             return
         engine.shared.counters.executed += 1
+        engine.shared.pickups.note(age)
         self._run(tool, request)
         event(f"stage=relay_pickup id={self._id} pickup_ms={pickup_ms(age)} wake={self._wake}")
 
@@ -375,6 +376,8 @@ class Execution:
 
     def _answer(self, response: Response) -> None:
         self._answered = True
+        code = "paused" if response.paused else "ok" if response.ok else response.code
+        self._engine.shared.answers[code] += 1
         if self._timer is not None:
             self._timer.cancel()
         limit = self._engine.shared.limits.max_response

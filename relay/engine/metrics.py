@@ -8,9 +8,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import Protocol
 
-from relay.engine.telemetry import Counters
+from relay.engine.shared import Shared
+from relay.engine.telemetry import PICKUP_CLASSES, Counters
 from relay.settings import RelaySettings
 from relayconf.live import Live
 from relayconf.metrics import Metric, exposition, metrics
@@ -33,7 +35,7 @@ _TEXTS = {
 
 
 class Measured(Protocol):
-    """A runner, as far as its metrics are concerned."""
+    """A runner, as far as its metrics are concerned; a local one has more to tell."""
 
     @property
     def live(self) -> Live[RelaySettings]:
@@ -47,7 +49,39 @@ class Measured(Protocol):
 def runner_metrics(runner: Measured, *, now: float | None = None) -> str:
     """Return everything that one runner has to tell, as text."""
     now = time.monotonic() if now is None else now
-    return metrics(runner.live, now=now) + exposition(_counters(runner.counters))
+    shared: Shared | None = getattr(runner, "shared", None)
+    more = [] if shared is None else [*_gauges(shared, runner), *_latencies(shared)]
+    return metrics(runner.live, now=now) + exposition([*_counters(runner.counters), *more])
+
+
+def _gauges(shared: Shared, runner: Measured) -> Iterator[Metric]:
+    sessions = len(getattr(runner, "sessions", ()))
+    yield "relay_sessions", "gauge", "Session directories that are served.", [({}, sessions)]
+    text = "Sessions that are polled, since they cannot be watched."
+    yield "relay_sessions_unwatched", "gauge", text, [({}, shared.unwatched.total())]
+    text = "Requests that are being worked on."
+    yield "relay_in_flight", "gauge", text, [({}, shared.slots.taken)]
+    text = "Tools that go on although their call was given up."
+    yield "relay_left_behind", "gauge", text, [({}, getattr(runner, "left_behind", 0))]
+
+
+def _latencies(shared: Shared) -> Iterator[Metric]:
+    text = "Requests that were answered, by the code of the answer."
+    answers: list[tuple[Mapping[str, str], float]] = [
+        ({"code": code}, count) for code, count in sorted(shared.answers.items())
+    ]
+    yield "relay_answers_total", "counter", text, answers
+    counts = list(accumulate(shared.pickups.counts))
+    bounds = (*map(str, PICKUP_CLASSES), "+Inf")
+    text = "Seconds from a request's publication until it was taken."
+    buckets: list[tuple[Mapping[str, str], float]] = [
+        ({"": "_bucket", "le": bound}, count) for bound, count in zip(bounds, counts, strict=True)
+    ]
+    whole: list[tuple[Mapping[str, str], float]] = [
+        ({"": "_sum"}, shared.pickups.total),
+        ({"": "_count"}, counts[-1]),
+    ]
+    yield "relay_pickup_seconds", "histogram", text, buckets + whole
 
 
 def _counters(counters: Counters) -> Iterator[Metric]:

@@ -108,6 +108,11 @@ class Runner:
         return tuple(s.place.path for s in self._loop.sessions) if self._loop is not None else ()
 
     @property
+    def shared(self) -> Shared | None:
+        """Its parts; ``None`` before its start."""
+        return self._shared
+
+    @property
     def id(self) -> str:
         """The name under which it claims; empty before its start."""
         return self._shared.locks.runner if self._shared is not None else ""

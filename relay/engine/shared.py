@@ -10,7 +10,7 @@ from relay.engine.hub import Hub
 from relay.engine.limits import Limits
 from relay.engine.locks import Locks
 from relay.engine.slots import Slots
-from relay.engine.telemetry import Counters
+from relay.engine.telemetry import Counters, Pickups
 
 
 @dataclass(slots=True)
@@ -25,6 +25,8 @@ class Shared:
         announcement: the bytes of relay.json in force.
         clock: monotonic seconds.
         wall: seconds on the clock of file times.
+        answers: how many requests were answered, by code; ``ok`` and ``paused`` are two more.
+        pickups: how long requests lay there.
         unwatched: how many sessions cannot be watched, by the number of the error.
     """
 
@@ -36,4 +38,6 @@ class Shared:
     clock: Callable[[], float]
     wall: Callable[[], float]
     counters: Counters = field(default_factory=Counters)
+    answers: Counter[str] = field(default_factory=Counter)
+    pickups: Pickups = field(default_factory=Pickups)
     unwatched: Counter[int] = field(default_factory=Counter)

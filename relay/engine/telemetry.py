@@ -7,6 +7,7 @@ the log is one event of the runner and nothing else.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -80,3 +81,27 @@ class Counters:
     def line(self) -> str:
         """Return them as ``name=value`` words."""
         return " ".join(f"{name}={value}" for name, value in self.values().items())
+
+
+#: Upper bounds of the classes in which pickups are counted, in seconds. The kernel keeps a file's
+#: time to a tick of its clock, which is up to 10 ms.
+PICKUP_CLASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Pickups:
+    """How long requests had lain there when they were taken.
+
+    ``counts`` are by class, the last for those above all; ``total`` is in seconds.
+    """
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(PICKUP_CLASSES) + 1)
+        self.total = 0.0
+
+    def note(self, age: float) -> None:
+        """Count one request; an age below 0 is not known, and is not counted."""
+        if age >= 0:
+            self.counts[bisect_left(PICKUP_CLASSES, age)] += 1
+            self.total += age
