@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from relayconf.check.finding import Finding, Place, place_of
+from relayconf.check.finding import Finding, place_of
 from relayconf.check.inspection import Inspection, Refusal
 from relayconf.compose.errors import ComposeError
 from relayconf.compose.schema import SERVICE_ATTRIBUTES
@@ -83,8 +83,3 @@ def _fix(error: ComposeError, name: str | None, code: str) -> str:
         meant = nearest(unknown[1], SERVICE_ATTRIBUTES)
         return f"{meant}:" if meant else f"x-{unknown[1]}:"
     return _FIXES.get(error.kind, "docker compose config --quiet")
-
-
-def touches(refusal: Finding, place: Place) -> bool:
-    """Whether a place is on the line of a refusal, so that what stands there means nothing yet."""
-    return (refusal.place.file, refusal.place.line) == (place.file, place.line)

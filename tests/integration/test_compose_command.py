@@ -25,6 +25,7 @@ PROJECT = {
         "      DATABASE_URL: postgres://u:hunter2@db/x\n"
         "      DSN_LIKE: pre-${API_SECRET}\n"
         "      GONE:\n"
+        "      DB_PW: pass-hunter2\n"
         "  job:\n"
         "    image: img\n"
         "    environment: [LEVEL=job]\n"
@@ -71,6 +72,7 @@ class TestEnv:
             "api:",
             "  API_TOKEN=new-token",
             "  DATABASE_URL=postgres://u:hunter2@db/x",
+            "  DB_PW=pass-hunter2",
             "  DSN_LIKE=pre-s3cret",
             "  GONE  (taken out)",
             "  LEVEL=debug",
@@ -138,7 +140,7 @@ class TestExplain:
             "shadowed_by": "compose.yaml:10:7",
         } == answer["chain"][1]
 
-    @pytest.mark.parametrize("name", ["API_TOKEN", "DSN_LIKE", "DATABASE_URL"])
+    @pytest.mark.parametrize("name", ["API_TOKEN", "DSN_LIKE", "DATABASE_URL", "DB_PW"])
     @pytest.mark.parametrize("form", [[], ["--json"]])
     def test_masks_what_may_be_a_secret(self, run: Run, name: str, form: list[str]) -> None:
         """No token, nor what is made of a secret, nor a password in a url is printed."""
