@@ -11,7 +11,7 @@ import re
 #: a missed one costs a secret in a terminal's scrollback or a ticket.
 SECRET = re.compile(
     r"PASS|PWD|SECRET|TOKEN|CREDENTIAL|PRIVATE|AUTH|DSN|SALT|COOKIE|SESSION|SIGNATURE"
-    r"|CERT|JWT|BEARER|(?:^|_)PW(?:_|$)|(?:^|_)(?:API)?KEYS?(?:_|$)|[A-Z]KEY$",
+    r"|CERT|(?:^|_)PW(?:_|$)|(?:^|_)JWT$|(?:^|_)(?:API)?KEYS?(?:_|$)|[A-Z]KEY$",
     re.IGNORECASE,
 )
 
