@@ -183,8 +183,14 @@ class Following:
             if self._instance is None or self._instance.is_lost():
                 self._sign_on()
                 self.live.poke()
-            elif self._instance is not None:
-                self._instance.touch()
+            else:
+                self._touch(self._instance)
+
+    def _touch(self, instance: Instance) -> None:
+        try:
+            instance.touch()
+        except OSError as error:
+            self._complain(f"this process's entry cannot be written: {error.strerror or error}")
 
     def _arm(self) -> None:
         self.directories = self.live.directories

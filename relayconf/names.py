@@ -79,8 +79,15 @@ class _Names:
         files = pointers(contract)
         self.known = _declared(contract) | set(files)
         self.candidates = [*contract.settings, *files]
-        self.spelled = {_spelled(name): name for name in reversed(self.candidates)}
         self.suggestions = 0
+        self._spellings: Dict[str, str] = {}
+
+    @property
+    def spelled(self) -> Dict[str, str]:
+        """Each name by what slips leave of it; made when there is a slip, which is seldom."""
+        if not self._spellings:
+            self._spellings = {_spelled(name): name for name in reversed(self.candidates)}
+        return self._spellings
 
     def judge(self, entry: Entry, *, given: bool) -> Optional[Problem]:
         """Return what is wrong with an undeclared name; ``None`` where it is foreign."""

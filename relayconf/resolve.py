@@ -116,7 +116,7 @@ def resolve(
         An effective value for each setting asked for. Never raises for any text in any layer.
     """
     names = list(contract.settings if only is None else only)
-    by_name = [(layer.name, _group(layer.entries)) for layer in reversed(layers)]
+    by_name = [(layer.name, _group(layer.entries)) for layer in reversed(layers) if layer.entries]
     drafts = {name: _Draft(contract.settings[name], by_name) for name in names}
     for layer in layers:
         for kill in layer.kills:

@@ -97,10 +97,10 @@ class Listing:
         if folder is None:
             return 0
         try:
-            named = [body.get("generation") for body in self._bodies(folder)]
+            named = [_applied(folder, body) for body in self._bodies(folder)]
         finally:
             folder.close()
-        return max((g for g in named if type(g) is int), default=0)
+        return max((generation for generation in named if generation is not None), default=0)
 
     def is_settling(self) -> bool:
         """Whether the folder was made so lately that instances may still be missing."""
@@ -153,14 +153,13 @@ class Listing:
         lives = self._child_lives(body, held=held) if restart_only else held
         if not lives:
             return None
-        generation = body.get("generation")
         contract = self._contract(folder, str(body.get("contract", "")))
         return Seen(
             body["id"],
             str(body.get("target", "")),
             _number(body.get("pid")),
             str(body.get("host", "")),
-            generation if type(generation) is int else None,
+            _applied(folder, body),
             contract,
             restart_only,
             _texts(body.get("pending_restart")),
@@ -211,6 +210,22 @@ def _is_held(folder: StateDirectory, name: str) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def _applied(folder: StateDirectory, body: dict[str, Any]) -> int | None:
+    """Return the generation that an instance goes by."""
+    if body.get("kind") == "restart-only":
+        generation = body.get("generation")
+        return generation if type(generation) is int else None
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(body["id"] + files.LOCK_SUFFIX, flags, dir_fd=folder.fd)
+    except OSError:
+        return None
+    try:
+        return files.read_generation(fd)
+    finally:
+        os.close(fd)
 
 
 def _age_ms(folder: StateDirectory, instance: str) -> int:

@@ -11,7 +11,6 @@ import fcntl
 import json
 import os
 import time
-from contextlib import suppress
 from typing import Any
 
 from relayconf.contract import fingerprint
@@ -47,6 +46,8 @@ class Instance:
         self._folder: StateDirectory | None = None
         self._lock = -1
         self._said: dict[str, Any] = {}
+        self._unsaid: dict[str, Any] = {}
+        self._applied: int | None = None
 
     @property
     def registered(self) -> bool:
@@ -66,7 +67,8 @@ class Instance:
                 self._lock = self._locked(folder)
                 self._publish_contract(folder)
                 self._folder = folder
-                self.say(generation=None, applied_at=None, pending_restart=[], problems=[])
+                self._applied = None
+                self.say(pending_restart=[], problems=[], refused=[])
             except BaseException:
                 self._folder = None
                 folder.close()
@@ -89,7 +91,8 @@ class Instance:
         """
         if self._folder is None:
             return
-        said = {**self._said, **facts}
+        said = {**self._said, **self._unsaid, **facts}
+        self._unsaid = {}
         if said == self._said:
             return
         body = {
@@ -105,37 +108,53 @@ class Instance:
         self._folder.publish(self.id + files.SUFFIX, json.dumps(body).encode())
         self._said = said
 
-    def acknowledge(self, generation: int, written: tuple[str, int] | None, **facts: Any) -> None:
+    def acknowledge(
+        self, generation: int, written: tuple[str, int] | None, *, flags: Any, **facts: Any
+    ) -> None:
         """Say that a generation is applied, for those who wait and for the history.
+
+        Args:
+            generation: of the overrides.
+            written: when their document was, for the time that it took.
+            flags: their values, which may as well be said a second later.
+            facts: what whoever waits has to know along with it.
 
         Raises:
             OSError: it cannot be written.
         """
         if self._folder is None:
             return
-        now = stamp(self._clock.wall())
-        before = self._said.get("generation")
-        took = None if before is None else applied.took_ms(written, self._clock)
-        self.say(generation=generation, applied_at=now, **facts)
-        if generation != before:
-            line = {
-                "generation": generation,
-                "at": now,
-                "took_ms": took,
-                "instance": self.id,
-                "target": self._contract.target,
-                "pid": os.getpid(),
-                "host": os.uname().nodename,
-            }
-            if before is None:
-                line["started"] = True
-            applied.append(self._folder, line)
+        before = self._applied
+        if before is None or any(self._said.get(name) != fact for name, fact in facts.items()):
+            self.say(flags=flags, **facts)
+        else:
+            self._unsaid = {"flags": flags}
+        if generation == before:
+            return
+        files.write_generation(self._lock, generation)
+        self._applied = generation
+        line = {
+            "generation": generation,
+            "at": stamp(self._clock.wall()),
+            "took_ms": None if before is None else applied.took_ms(written, self._clock),
+            "instance": self.id,
+            "target": self._contract.target,
+            "pid": os.getpid(),
+            "host": os.uname().nodename,
+        }
+        if before is None:
+            line["started"] = True
+        applied.append(self._folder, line)
 
     def touch(self) -> None:
-        """Show that it still looks at its overrides."""
+        """Show that it still looks at its overrides, and say what was left for later.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         if self._lock >= 0:
-            with suppress(OSError):
-                os.utime(self._lock)
+            os.utime(self._lock)
+            self.say()
 
     def is_lost(self) -> bool:
         """Whether others cannot find its entry any more."""

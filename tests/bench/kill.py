@@ -31,6 +31,7 @@ from relay import inotify
 from relay.settings import RelaySettings
 from relayconf import Sources, load
 from relayconf.overrides.document import Document, Override, render
+from relayconf.state.clock import seconds_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -148,10 +149,10 @@ def waiting(folder: Path) -> float:
     )
     ended = time.time()
     lines = (folder / "state/instances/applied.jsonl").read_text().splitlines()
-    acknowledged = (folder / "state/instances").glob("*.json")
-    last = max(path.stat().st_mtime for path in acknowledged if len(path.stem) == 12)
-    assert lines
-    return round((ended - last) * 1000, 1)
+    acknowledged = [json.loads(line) for line in lines]
+    generation = max(line["generation"] for line in acknowledged)
+    times = [line["at"] for line in acknowledged if line["generation"] == generation]
+    return round((ended - (seconds_of(max(times)) or 0)) * 1000, 1)
 
 
 def spread(values: list[float]) -> dict[str, float]:

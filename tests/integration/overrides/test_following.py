@@ -75,8 +75,10 @@ def by_symbolic_link(path: Path, data: bytes) -> None:
 
 
 def in_a_new_directory(path: Path, data: bytes) -> None:
-    shutil.rmtree(path.parent)
-    path.parent.mkdir(mode=0o700)
+    while path.parent.exists():
+        # The process that follows it may be writing meanwhile.
+        shutil.rmtree(path.parent, ignore_errors=True)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     path.write_bytes(data)
 
 
