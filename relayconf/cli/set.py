@@ -12,7 +12,7 @@ from relayconf.layers import Entry, Layer
 from relayconf.overrides import changes
 from relayconf.resolve import resolve
 from relayconf.setting import Contract, Setting
-from relayconf.values import Invalid, clamp, excerpt, is_blank, parse
+from relayconf.values import Invalid, clamp, excerpt, is_blank, mask_userinfo, parse
 from relayconf.wording import value as in_words
 
 
@@ -56,6 +56,8 @@ def _assignment(choice: Choice, text: str) -> changes.Assignment:
     contract, setting = choice
     if setting.secret:
         raise TargetError(f"{setting.name} is a secret, and overrides hold none")
+    if "url" in (setting.type, setting.items) and mask_userinfo(text) != text:
+        raise TargetError(f"{setting.name}: a url with a password in it is a secret; set it below")
     if is_blank(text) and not setting.allow_blank:
         raise TargetError(
             f"{setting.name}: a blank value is none; relayconf restore {setting.name} takes an "

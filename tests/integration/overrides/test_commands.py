@@ -141,9 +141,9 @@ class TestRefusals:
 
     def test_a_secret_is_never_set(self, place: Any) -> None:
         """Overrides are shown to everybody who may read them, so they hold none."""
-        words = ("set", "RELAY_DAEMON_TOKEN=hunter2", "--reason", "r", "--target", "relay")
-        done = place.run(*words)
-        assert (2, False) == (done.code, "hunter2" in done.out + done.err)
+        for word in ("RELAY_DAEMON_TOKEN=hunter2", "RELAY_DAEMON_URL=https://me:hunter2@host/"):
+            done = place.run("set", word, "--reason", "r", "--target", "relay")
+            assert (2, False) == (done.code, "hunter2" in done.out + done.err)
 
     def test_a_name_of_several_targets(self, place: Any) -> None:
         """An ambiguous name is no one's until the target is named."""
