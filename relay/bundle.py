@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from io import BytesIO
 
 from relay.errors import RelayError
-from relayconf.contract import installed_path
+from relayconf.contract.reading import installed_path
 
 #: What is imported by name: the command line, and what ``import relay`` gives to a program.
 ENTRIES = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List
 
 if TYPE_CHECKING:
     from relayconf import flags, testing
-    from relayconf.contract import from_document, load_installed
+    from relayconf.contract.reading import from_document, load_installed
     from relayconf.errors import (
         ContractError,
         DeclarationError,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         TargetError,
     )
     from relayconf.layers import Sources
-    from relayconf.live import Live, Snapshot, load
+    from relayconf.live.snapshot import Live, Snapshot, load
     from relayconf.resolve import Resolution
     from relayconf.setting import Contract, Setting
     from relayconf.settings import InvalidSettingsError, Settings, contract_of
@@ -56,20 +56,20 @@ _HOMES: Dict[str, str] = {
     "DeclarationError": "errors",
     "FlagError": "errors",
     "InvalidSettingsError": "settings",
-    "Live": "live",
+    "Live": "live.snapshot",
     "RelayconfError": "errors",
     "Resolution": "resolve",
     "Setting": "setting",
     "Settings": "settings",
-    "Snapshot": "live",
+    "Snapshot": "live.snapshot",
     "SourceError": "errors",
     "Sources": "layers",
     "StrictError": "errors",
     "TargetError": "errors",
     "contract_of": "settings",
-    "from_document": "contract",
-    "load": "live",
-    "load_installed": "contract",
+    "from_document": "contract.reading",
+    "load": "live.snapshot",
+    "load_installed": "contract.reading",
 }
 
 _MODULES = frozenset({"flags", "testing"})

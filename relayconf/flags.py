@@ -17,7 +17,7 @@ from relayconf.setting import Setting, Value
 from relayconf.share import decide
 
 if TYPE_CHECKING:
-    from relayconf.live import Live, Snapshot
+    from relayconf.live.snapshot import Live, Snapshot
     from relayconf.settings import Settings
 
     Source: TypeAlias = Settings | Live[Any] | Snapshot[Any] | Resolution

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from pydantic import BaseModel, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from relayconf import report, unread
-from relayconf.arguments import Arguments, sort
-from relayconf.classes import Declared, own_prefix, read_class
+from relayconf import report
+from relayconf.classes import unread
+from relayconf.classes.arguments import Arguments, sort
+from relayconf.classes.build import Declared, own_prefix, read_class
+from relayconf.classes.finished import finished
+from relayconf.classes.pythontypes import hand_value as python_value
+from relayconf.classes.refusal import lines, masked_fields, secrets_in, without_inputs
 from relayconf.errors import DeclarationError, RelayconfError
-from relayconf.finished import finished
 from relayconf.layers import ORDER, Layer, collect
 from relayconf.process import read_process
-from relayconf.pythontypes import hand_value as python_value
-from relayconf.refusal import lines, masked_fields, secrets_in, without_inputs
 from relayconf.resolve import Resolution, resolve
 from relayconf.setting import Contract
 

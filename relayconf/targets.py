@@ -12,7 +12,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Type, cast
 
-from relayconf.contract import installed_path, load, load_installed
+from relayconf.contract.reading import installed_path, load, load_installed
 from relayconf.errors import ContractError, RelayconfError, TargetError
 from relayconf.nearest import nearest
 from relayconf.setting import Contract
@@ -83,7 +83,7 @@ def declaring(name: str) -> List[Contract]:
 def _load_yaml(path: str) -> Contract:
     try:
         # By name: YAML is read on the floor above, where its reader is installed.
-        reader: Any = importlib.import_module("relayconf.yamlcontract")
+        reader: Any = importlib.import_module("relayconf.contract.yamltext")
     except ModuleNotFoundError as error:
         reason = f"reading YAML needs {error.name}; install ruamel.yaml, or write it in JSON"
         raise ContractError(f"{path}: {reason}") from None

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from relayconf import report
+from relayconf.classes.pythontexts import text_of
 from relayconf.errors import DeclarationError, RelayconfError
 from relayconf.layers import Entry, Layer, collect, concerns
-from relayconf.live import Live
+from relayconf.live.snapshot import Live
 from relayconf.names import pointers
 from relayconf.nearest import nearest
-from relayconf.pythontexts import text_of
 from relayconf.resolve import Effective, resolve
 from relayconf.setting import Contract
 from relayconf.settings import Settings, contract_of

@@ -26,7 +26,7 @@ from relay.engine.runner import Runner
 from relay.errors import RelayError
 from relay.settings import RelaySettings
 from relayconf.layers import Sources
-from relayconf.live import Live, load
+from relayconf.live.snapshot import Live, load
 from relayconf.resolve import Effective, shown
 from relayconf.wording import value
 

@@ -16,7 +16,7 @@ from relay.engine.runner import NothingToServe, Runner
 from relay.engine.telemetry import event, log
 from relay.settings import RelaySettings
 from relayconf.cli.common import add_sources
-from relayconf.live import Live, load
+from relayconf.live.snapshot import Live, load
 from relayconf.process import read_process
 
 if TYPE_CHECKING:

@@ -169,7 +169,7 @@ def _as_told(told: Told) -> Optional[List[Any]]:
 
 def _resolve(told: Told, own: Own) -> List[Any]:
     """Resolve by the contract, as every other process of the deployment does."""
-    from relayconf.contract import load_installed  # noqa: PLC0415 - see decide
+    from relayconf.contract.reading import load_installed  # noqa: PLC0415 - see decide
     from relayconf.layers import Entry, Layer  # noqa: PLC0415
     from relayconf.problems import STRICT_CODES  # noqa: PLC0415
     from relayconf.resolve import resolve  # noqa: PLC0415

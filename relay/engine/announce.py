@@ -11,7 +11,7 @@ import json
 from relay.protocol import MAX_RELAY_JSON, PROTOCOL
 from relay.settings import RelaySettings
 from relay.tools.registry import Registry, ToolsError
-from relayconf.live import Snapshot
+from relayconf.live.snapshot import Snapshot
 from relayconf.values import present
 
 #: The settings that a writer goes by. None of them is a secret.

@@ -21,7 +21,7 @@ from relay.protocol import temp_name
 from relay.settings import Mode, RelaySettings
 from relay.tools.file import load_tools
 from relayconf.errors import RelayconfError
-from relayconf.live import Live
+from relayconf.live.snapshot import Live
 from relayconf.state.directory import find
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"

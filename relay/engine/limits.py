@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from relay.settings import Mode, RelaySettings
-from relayconf.live import Snapshot
+from relayconf.live.snapshot import Snapshot
 
 #: The longest deadline that a request may ask for, in seconds: the maximum of RELAY_TIMEOUT_MS.
 LONGEST_TIMEOUT = 24 * 3600.0

@@ -14,8 +14,8 @@ from typing import Protocol
 from relay.engine.shared import Shared
 from relay.engine.telemetry import PICKUP_CLASSES, Counters
 from relay.settings import RelaySettings
-from relayconf.live import Live
-from relayconf.metrics import Metric, exposition, metrics
+from relayconf.live.metrics import Metric, exposition, metrics
+from relayconf.live.snapshot import Live
 
 _TEXTS = {
     "wakes": "Times that the loop was woken by activity.",

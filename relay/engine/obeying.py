@@ -19,8 +19,8 @@ from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, log
 from relay.settings import Mode, RelaySettings
 from relay.tools.registry import Registry
-from relayconf.following import Applier, Following
-from relayconf.live import Live
+from relayconf.live.following import Applier, Following
+from relayconf.live.snapshot import Live
 
 
 class Obeying:

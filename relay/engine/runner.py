@@ -29,12 +29,12 @@ from relay.errors import RelayError
 from relay.settings import RelaySettings
 from relay.tools.file import load_tools
 from relay.tools.registry import Registry, Tool
-from relayconf.classes import text_of
+from relayconf.classes.build import text_of
 from relayconf.errors import StateError
 from relayconf.layers import Entry, Layer, Sources
-from relayconf.live import Live, Snapshot, load
+from relayconf.live.rereading import Rereader
+from relayconf.live.snapshot import Live, Snapshot, load
 from relayconf.process import read_process
-from relayconf.rereading import Rereader
 from relayconf.resolve import resolve
 from relayconf.settings import contract_of
 from relayconf.state.directory import FIX

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from relay.settings import Mode, RelaySettings
 from relayconf.flags import is_on
 from relayconf.jitter import draw
-from relayconf.live import Snapshot
+from relayconf.live.snapshot import Snapshot
 from relayconf.settings import contract_of
 
 _FLAG = "RELAY_REMOTE_WATCH_ENABLED"

@@ -25,7 +25,7 @@ from relay.remote.tripping import Tripping
 from relay.settings import RelaySettings
 from relay.tools.registry import Registry
 from relayconf.errors import StateError
-from relayconf.live import Live
+from relayconf.live.snapshot import Live
 
 #: Seconds until a session whose loop failed is served again.
 _AGAIN = 5.0

@@ -35,7 +35,7 @@ from relay.remote.loop import RemoteLoop
 from relay.remote.tripping import Tripping
 from relay.settings import Mode, RelaySettings
 from relay.tools.registry import Tool
-from relayconf.live import Live
+from relayconf.live.snapshot import Live
 
 
 class RemoteRunner:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from relay.engine.telemetry import log
 from relay.remote.counters import RemoteCounters
 from relay.settings import RelaySettings
-from relayconf.breaker import Breaker, limits_of, trip
 from relayconf.errors import RelayconfError
+from relayconf.live.breaker import Breaker, limits_of, trip
 from relayconf.settings import contract_of
 
 FLAG = "RELAY_REMOTE_WATCH_ENABLED"

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from relayconf.check.finding import Finding
+from relayconf.contract.jsontext import NotJson, parse
 from relayconf.errors import SourceError
-from relayconf.jsontext import NotJson, parse
 from relayconf.layers import read_bytes
 
 _VERSION = 1

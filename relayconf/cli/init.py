@@ -111,7 +111,7 @@ def _text(document: object, *, yaml: bool) -> str:
 
 
 def _write(made: Draft, path: str | None, *, force: bool) -> int:
-    from relayconf.document import to_document  # noqa: PLC0415 - as above
+    from relayconf.contract.document import to_document  # noqa: PLC0415 - as above
 
     document = to_document(made.contract)
     if path is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from relayconf.document import to_document
+from relayconf.contract.document import to_document
 from relayconf.errors import TargetError
 from relayconf.generate.compose_fragment import compose_fragment
 from relayconf.generate.env_example import env_example

@@ -11,7 +11,7 @@ import json
 import os
 from typing import Any
 
-from relayconf.contract import fingerprint
+from relayconf.contract.reading import fingerprint
 from relayconf.errors import StateError
 from relayconf.instances import files
 from relayconf.instances.register import open_or_make, pid_space, publish_contract, start_time_of

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from relayconf import contract as contracts
+from relayconf.contract import reading as contracts
 from relayconf.errors import ContractError
 from relayconf.instances import files
 from relayconf.instances.register import now_ms, pid_space, start_time_of

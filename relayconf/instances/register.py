@@ -13,8 +13,8 @@ import os
 import time
 from typing import Any
 
-from relayconf.contract import fingerprint
-from relayconf.document import to_document
+from relayconf.contract.document import to_document
+from relayconf.contract.reading import fingerprint
 from relayconf.errors import StateError
 from relayconf.instances import applied, files
 from relayconf.setting import Contract

@@ -24,9 +24,10 @@ import pytest
 from pydantic import ValidationError
 
 import relayconf
-from relayconf import flags, live, testing
+from relayconf import flags, testing
 from relayconf.cli import main
 from relayconf.layers import Sources, collect
+from relayconf.live import snapshot as live
 from relayconf.process import read_process
 from relayconf.resolve import resolve
 

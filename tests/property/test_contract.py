@@ -13,16 +13,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from relayconf import yamlcontract
 from relayconf.compose.dotenv import last_values, parse_dotenv
-from relayconf.contract import fingerprint, from_document, load_installed, read
-from relayconf.document import to_document
+from relayconf.contract import yamltext as yamlcontract
+from relayconf.contract.document import to_document
+from relayconf.contract.literal import literal
+from relayconf.contract.reading import fingerprint, from_document, load_installed, read
 from relayconf.errors import ContractError
 from relayconf.generate import plan
 from relayconf.generate.env_example import dotenv_text, env_example
 from relayconf.generate.reference import code, escaped
 from relayconf.layers import Entry, Layer
-from relayconf.literal import literal
 from relayconf.resolve import Resolution, resolve
 from relayconf.rules import broken
 from relayconf.setting import ORDERED_TYPES, TYPES, Contract, Flag, Rule, Setting, Value

@@ -12,7 +12,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from relayconf.contract import from_document
+from relayconf.contract.reading import from_document
 from relayconf.overrides import audit, changes
 from relayconf.overrides.document import Broken, Document, Override, Pin, Quarantined, parse, render
 from relayconf.overrides.layer import override_layer

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayconf import contract
+from relayconf.contract import reading as contract
 from relayconf.errors import StrictError
 from relayconf.layers import ORDER, Entry, Layer
 from relayconf.report import refuse

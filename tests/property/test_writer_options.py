@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from relay.client import options
 from relay.client.options import NAMES, Told, decide, own_texts
-from relayconf.contract import load_installed
+from relayconf.contract.reading import load_installed
 from relayconf.rules import broken
 from relayconf.setting import Contract, Setting
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from relayconf.breaker import AUTO, Breaker, Limits, limits_of, trip
-from relayconf.contract import load_installed
+from relayconf.contract.reading import load_installed
 from relayconf.errors import RelayconfError
+from relayconf.live.breaker import AUTO, Breaker, Limits, limits_of, trip
 from relayconf.overrides import changes
 from relayconf.overrides.document import parse
 from relayconf.overrides.store import Store

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from relayconf.contract import from_document, read
+from relayconf.contract.reading import from_document, read
 from relayconf.errors import ContractError
 from relayconf.layers import Sources, collect
 from relayconf.resolve import resolve

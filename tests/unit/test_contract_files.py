@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from relayconf import yamlcontract
-from relayconf.contract import load, read
+from relayconf.contract import yamltext as yamlcontract
+from relayconf.contract.properties import KEYS
+from relayconf.contract.reading import load, read
 from relayconf.errors import ContractError
-from relayconf.properties import KEYS
 from relayconf.setting import Setting
 from relayconf.targets import find_contract
 

@@ -24,9 +24,10 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from relayconf import live, testing
+from relayconf import testing
 from relayconf.declare import AllowBlank, Env, Reject, Unit, Url
 from relayconf.errors import DeclarationError, StrictError
+from relayconf.live import snapshot as live
 from relayconf.resolve import Resolution
 from relayconf.settings import InvalidSettingsError, Settings, contract_of
 

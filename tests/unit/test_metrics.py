@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from relayconf import Settings, Sources, load
 from relayconf.declare import AppliesLive, Flag, Rollout
-from relayconf.metrics import exposition, metrics
+from relayconf.live.metrics import exposition, metrics
 
 
 class AppSettings(Settings, target="app", prefix="APP_"):

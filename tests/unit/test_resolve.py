@@ -148,7 +148,6 @@ class TestRules:
         layers = [layer("environment", ("APP_POLL_MS", "1500"))]
         assert "default" == resolve(CONTRACT, layers).settings["APP_POLL_MAX_MS"].status
 
-
     def test_a_rule_that_the_range_forbids_is_told(self) -> None:
         """Where the setting that moves is at its bound already, the broken rule is not silent."""
         low = Setting("APP_LOW", "integer", 1, minimum=0, maximum=100)

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from relayconf import load, testing
 from relayconf.declare import AppliesLive, Clamp, NotBelow
 from relayconf.errors import RelayconfError
-from relayconf.live import Snapshot
+from relayconf.live.snapshot import Snapshot
 from relayconf.settings import Settings
 
 

@@ -16,7 +16,7 @@ from relay.client import options
 from relay.client.declared import CONTRACT
 from relay.client.directory import Held
 from relay.client.options import NOTHING_TOLD, Options, OptionsSource, Told, decide, own_texts, told
-from relayconf.contract import load_installed
+from relayconf.contract.reading import load_installed
 from relayconf.values import clamp
 
 NOBODY = own_texts({})

@@ -167,12 +167,13 @@ class TestWhatIsQuick:
     @pytest.mark.parametrize("pattern", [*WILD, "a*a*b", "a?a?b", "a|b", r"(x)\1", "a" * 501])
     def test_wild_patterns(self, pattern: str) -> None:
         """Any other is not, wherever it stands in the schema."""
-        for inner in (
+        inners: tuple[dict[str, object], ...] = (
             {"pattern": pattern},
             {"patternProperties": {pattern: {}}},
             {"items": {"anyOf": [{"pattern": pattern}]}},
             {"propertyNames": {"pattern": pattern}},
-        ):
+        )
+        for inner in inners:
             validator = Validator({"type": "object", "properties": {"text": inner}})
             assert not validator.is_quick({"text": "x"}, 20)
 

@@ -21,7 +21,7 @@ from relay.settings import RelaySettings
 from relay.tools import python_tool
 from relayconf.errors import StateError
 from relayconf.layers import Sources
-from relayconf.live import Live, load
+from relayconf.live.snapshot import Live, load
 
 
 def live(*options: str) -> Live[RelaySettings]:

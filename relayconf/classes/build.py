@@ -13,13 +13,13 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
-from relayconf import fieldnames, fields
-from relayconf.contract import from_document
-from relayconf.document import to_document
+from relayconf.classes import fieldnames, fields
+from relayconf.classes.fields import marker
+from relayconf.classes.pythontexts import canonical, text_of
+from relayconf.classes.pythontypes import Hand, model_of
+from relayconf.contract.document import to_document
+from relayconf.contract.reading import from_document
 from relayconf.errors import ContractError, DeclarationError
-from relayconf.fields import marker
-from relayconf.pythontexts import canonical, text_of
-from relayconf.pythontypes import Hand, model_of
 from relayconf.setting import Contract, Rule, Setting
 
 __all__ = ["Declared", "Field", "canonical", "leaves", "own_prefix", "read_class", "text_of"]

@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from relayconf import report
 from relayconf.errors import RelayconfError
 from relayconf.layers import Layer, Sources
+from relayconf.live.rereading import Found, Rereader
+from relayconf.live.subscribers import Subscriber, Subscribers
 from relayconf.overrides.reading import Reading
 from relayconf.problems import Problem
 from relayconf.process import read_process
-from relayconf.rereading import Found, Rereader
 from relayconf.resolve import Effective, Resolution, resolve
 from relayconf.settings import Settings, contract_of
-from relayconf.subscribers import Subscriber, Subscribers
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Event
 
-    from relayconf.following import Following
+    from relayconf.live.following import Following
 
 S = TypeVar("S", bound=Settings)
 
@@ -213,7 +213,7 @@ class Live(Generic[S]):
         Args:
             events: watch the directories; without it whoever calls this does, and pokes.
         """
-        from relayconf.following import Following  # noqa: PLC0415 - it imports this module
+        from relayconf.live.following import Following  # noqa: PLC0415 - it imports this module
 
         with self.turn():
             if self._following is None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from relayconf.classes import Field
+from relayconf.classes.build import Field
 from relayconf.resolve import Resolution
 from relayconf.setting import Value
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel, SecretBytes, SecretStr
 
-from relayconf.classes import Declared, Field
+from relayconf.classes.build import Declared, Field
+from relayconf.classes.fieldnames import aliases
+from relayconf.classes.pythontexts import text_of
 from relayconf.errors import DeclarationError
-from relayconf.fieldnames import aliases
 from relayconf.layers import Entry
-from relayconf.pythontexts import text_of
 from relayconf.setting import MASK, Setting
 from relayconf.values import Invalid, parse
 

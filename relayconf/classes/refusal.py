@@ -12,7 +12,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from relayconf.classes import Declared, Field, leaves
+from relayconf.classes.build import Declared, Field, leaves
 from relayconf.resolve import Effective, Resolution
 from relayconf.setting import MASK, Setting
 from relayconf.values import mask_userinfo

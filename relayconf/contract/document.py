@@ -1,6 +1,6 @@
 """The contract as a document: JSON Schema 2020-12 that validates a settings file.
 
-The inverse of ``relayconf.contract``: reading what this writes gives the same contract again.
+The inverse of ``relayconf.contract.reading``, which reads the same contract again from it.
 Numbers are written in the setting's own unit, as a person would in a settings file; a duration that
 is no whole number of its unit is written as text. The schema never refuses a text that would be in
 force: a value out of range is clamped, so a range is a bound here only where it rejects.
@@ -12,9 +12,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from relayconf.contract import VERSION
+from relayconf.contract.reading import VERSION
+from relayconf.contract.textforms import SECRET, form, list_pattern
 from relayconf.setting import Contract, Flag, Setting, Value
-from relayconf.textforms import SECRET, form, list_pattern
 from relayconf.values import render
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

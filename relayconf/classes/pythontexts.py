@@ -1,7 +1,7 @@
 """Python texts: the text that means a Python object, as somebody would write it in an env file.
 
-The inverse of ``relayconf.pythontypes``: defaults, bounds and constructor arguments are objects,
-and become text so that one grammar judges them all.
+The inverse of ``relayconf.classes.pythontypes``: defaults, bounds and constructor arguments are
+objects, and become text so that one grammar judges them all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
-from relayconf.contract import literal
+from relayconf.contract.reading import literal
 from relayconf.errors import DeclarationError
 from relayconf.setting import Setting, Value
 from relayconf.values import Invalid, parse

@@ -11,8 +11,8 @@ import json
 import re
 from typing import Any, Dict, Iterator, List, NoReturn, Optional, Set, Tuple, Union
 
-from relayconf.literal import integer, numeral
-from relayconf.place import Path, Position
+from relayconf.contract.literal import integer, numeral
+from relayconf.contract.place import Path, Position
 from relayconf.values import excerpt
 
 #: One piece of a text; compiled only when there is a fault to find.
@@ -40,7 +40,7 @@ def parse(data: bytes) -> Tuple[Any, str]:
 
     Returns:
         The document, and its text for ``locate``. A number with a fraction, an exponent or many
-        digits is a ``relayconf.literal.Numeral``.
+        digits is a ``relayconf.contract.literal.Numeral``.
 
     Raises:
         NotJson: the bytes are not strict JSON.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from relayconf.live import Live
+from relayconf.live.snapshot import Live
 from relayconf.resolve import Effective
 from relayconf.values import render
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Iterable, List, Mapping, Optional, cast
 
+from relayconf.contract.jsontext import NotJson, locate, parse
+from relayconf.contract.literal import literal
+from relayconf.contract.place import Place, Source
+from relayconf.contract.properties import name, read_setting, word
 from relayconf.errors import ContractError, SourceError
-from relayconf.jsontext import NotJson, locate, parse
 from relayconf.layers import read_bytes
-from relayconf.literal import literal
 from relayconf.nearest import nearest
-from relayconf.place import Place, Source
-from relayconf.properties import name, read_setting, word
 from relayconf.rules import Number, broken
 from relayconf.setting import ORDERED_TYPES, Contract, Rule, Setting
 from relayconf.values.spelling import ascii_lower, excerpt
@@ -47,7 +47,7 @@ def installed_path(target: str) -> Optional[str]:
     """
     if not target or os.path.basename(target) != target or target.startswith("."):
         return None
-    package = os.path.dirname(os.path.abspath(__file__))
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for folder in (os.path.join(package, "schema"), os.path.join(package, os.pardir, "schema")):
         path = os.path.normpath(os.path.join(folder, f"{target}.schema.json"))
         if os.path.isfile(path):
@@ -70,7 +70,8 @@ def _load_packed(target: str) -> Optional[Contract]:
     get_data = getattr(__spec__.loader, "get_data", None)
     if get_data is None or os.path.basename(target) != target:
         return None
-    path = os.path.join(os.path.dirname(__file__), "schema", f"{target}.schema.json")
+    package = os.path.dirname(os.path.dirname(__file__))
+    path = os.path.join(package, "schema", f"{target}.schema.json")
     try:
         data = get_data(path)
     except OSError:

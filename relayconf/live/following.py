@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from relayconf import report
 from relayconf.errors import RelayconfError, StateError
-from relayconf.events import DirectoryEvents, NoEvents
 from relayconf.instances.listing import Listing
 from relayconf.instances.register import Instance
+from relayconf.live.events import DirectoryEvents, NoEvents
 from relayconf.overrides.layer import next_end_ms
 from relayconf.overrides.store import Store
 from relayconf.overrides.ttl import is_over
@@ -29,7 +29,7 @@ from relayconf.state.directory import find, make
 from relayconf.values import present
 
 if TYPE_CHECKING:
-    from relayconf.live import Live
+    from relayconf.live.snapshot import Live
 
 #: How often the sources are looked at without any event, in seconds (design section 6: with a watch
 #: a change acts within 25 ms, without one within 1.5 s).

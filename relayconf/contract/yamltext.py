@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 
-from relayconf.contract import from_place
+from relayconf.contract.literal import integer, numeral
+from relayconf.contract.place import Path, Place, Position, Source
+from relayconf.contract.reading import from_place
 from relayconf.errors import ContractError, SourceError
 from relayconf.files.tokens import Source as Text
 from relayconf.files.yaml_nodes import Node, compose
 from relayconf.layers import read_bytes
-from relayconf.literal import integer, numeral
-from relayconf.place import Path, Place, Position, Source
 from relayconf.setting import Contract
 from relayconf.values import excerpt
 

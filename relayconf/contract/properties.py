@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional, Tuple, Union, cast
 
-from relayconf.literal import literal
-from relayconf.place import Place
+from relayconf.contract.literal import literal
+from relayconf.contract.place import Place
 from relayconf.setting import FLAG_KINDS, ORDERED_TYPES, TYPES, Flag, Setting, Value
 from relayconf.values import Invalid, clamp, excerpt, is_blank, parse
 from relayconf.values.spelling import WHITE, ascii_lower

@@ -13,10 +13,8 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, ForceDecode, NoDecode
 
 from relayconf import declare
-from relayconf.declare import Env, Kind
-from relayconf.errors import DeclarationError
-from relayconf.pythontexts import canonical, text_of
-from relayconf.pythontypes import (
+from relayconf.classes.pythontexts import canonical, text_of
+from relayconf.classes.pythontypes import (
     Hand,
     Reading,
     as_it_stands,
@@ -27,6 +25,8 @@ from relayconf.pythontypes import (
     reading,
     unwrap,
 )
+from relayconf.declare import Env, Kind
+from relayconf.errors import DeclarationError
 from relayconf.setting import ORDERED_TYPES, Flag, Rule, Setting
 from relayconf.values import Invalid, parse
 
