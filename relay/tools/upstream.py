@@ -8,6 +8,7 @@ on under a prefix, within bounds; what it says in an answer is bounded and free 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 import random
@@ -53,6 +54,10 @@ _MOST_BYTES = 400_000
 
 #: How much of a server's own words about an error its caller is shown.
 _SHOWN = 2000
+
+#: Since 2.3 the library has a bound of its own on events, 1 MiB unless it is told; before, none.
+_EVENT_BOUND = "max_sse_event_size"
+_HTTP_OPTIONS = inspect.signature(streamable_http_client).parameters
 
 #: The status by which a server says that it does not know a session, and the codes that servers
 #: put beside it.
@@ -208,11 +213,11 @@ class Upstream:
             generation="2",
             saw=self._saw,
         )
+        bound: dict[str, Any] = (
+            {_EVENT_BOUND: server.limit} if _EVENT_BOUND in _HTTP_OPTIONS else {}
+        )
         return _Closing(
-            client,
-            streamable_http_client(
-                server.url.fill(), http_client=client, max_sse_event_size=server.limit
-            ),
+            client, streamable_http_client(server.url.fill(), http_client=client, **bound)
         )
 
     def _saw(self, request: Any, status: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
@@ -17,6 +18,36 @@ from relay.client import Writer
 from relay.engine.runner import Runner
 from relay.errors import CallError
 from relay.settings import RelaySettings
+
+#: A server made with the library that most are made with.
+STOCK = """
+    import os, sys
+    from mcp.server import MCPServer
+
+    app = MCPServer("stock")
+
+    @app.tool()
+    def add(a: int, b: int) -> int:
+        "Add two numbers."
+        return a + b
+
+    @app.tool()
+    def size(text: str) -> str:
+        return text * 2 if len(text) > 100 else str(len(text))
+
+    @app.tool()
+    def fail() -> str:
+        raise ValueError("internal detail")
+
+    @app.tool()
+    def variables() -> list[str]:
+        return sorted(os.environ)
+
+    if len(sys.argv) > 1:
+        app.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        app.run("stdio")
+"""
 
 #: What a service does with a connection, once it has the head and the body of a request.
 Behaviour = Callable[["Request", asyncio.StreamWriter], Awaitable[None]]
@@ -162,3 +193,11 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """Return the log, with everything in it."""
     caplog.set_level(logging.DEBUG)
     return caplog
+
+
+@pytest.fixture
+def stock(tmp_path: Path) -> Path:
+    """Return the program of a stock server."""
+    program = tmp_path / "stock.py"
+    program.write_text(textwrap.dedent(STOCK))
+    return program

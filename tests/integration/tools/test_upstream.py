@@ -6,13 +6,10 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
-import socket
-import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,36 +18,6 @@ import pytest
 from relay.tools import ToolsError, upstream
 
 SECRET = "tok-en-0815-canary"
-
-#: A server made with the library that most are made with.
-STOCK = """
-    import os, sys
-    from mcp.server import MCPServer
-
-    app = MCPServer("stock")
-
-    @app.tool()
-    def add(a: int, b: int) -> int:
-        "Add two numbers."
-        return a + b
-
-    @app.tool()
-    def size(text: str) -> str:
-        return text * 2 if len(text) > 100 else str(len(text))
-
-    @app.tool()
-    def fail() -> str:
-        raise ValueError("internal detail")
-
-    @app.tool()
-    def variables() -> list[str]:
-        return sorted(os.environ)
-
-    if len(sys.argv) > 1:
-        app.run("streamable-http", port=int(sys.argv[1]))
-    else:
-        app.run("stdio")
-"""
 
 #: A server without a library, which does what its tools are called. What it hears goes to a file.
 ODD = """
@@ -129,14 +96,6 @@ ODD = """
         elif id is not None:
             send(id=id, error={"code": -32601, "message": "Method not found"})
 """
-
-
-@pytest.fixture
-def stock(tmp_path: Path) -> Path:
-    """Return the program of a stock server."""
-    program = tmp_path / "stock.py"
-    program.write_text(textwrap.dedent(STOCK))
-    return program
 
 
 class Odd:
@@ -351,136 +310,6 @@ class TestTools:
                     pytest.fail("it started")
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
             assert [] == [task for task in tasks if not task.done()]
-
-        asyncio.run(run())
-
-
-class Web:
-    """A stock server over HTTP, in a process of its own."""
-
-    def __init__(self, program: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self._program = program
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it, and wait until it listens."""
-        command = [sys.executable, str(self._program), str(self.port)]
-        quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(command, stdout=quiet, stderr=quiet)
-        deadline = time.monotonic() + 30
-        while True:
-            with contextlib.suppress(ConnectionError):
-                socket.create_connection(("127.0.0.1", self.port)).close()
-                return
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
-    def kill(self) -> None:
-        """Kill it."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-            self._process = None
-
-    def table(self, more: str = "") -> str:
-        """Return its table in a tools file."""
-        return f'[mcp.web]\nurl = "http://127.0.0.1:{self.port}/mcp"\n{more}\n'
-
-
-@pytest.fixture
-def web(stock: Path) -> Iterator[Web]:
-    """Return a stock server over HTTP, which is not started."""
-    server = Web(stock)
-    yield server
-    server.kill()
-
-
-LOCAL = '[http]\nallow_private = ["127.0.0.0/8"]\n'
-
-
-class TestOverHttp:
-    @pytest.mark.parametrize("mode", ["auto", "legacy"])
-    def test_a_server_that_is_restarted(
-        self, offer: Any, web: Web, mode: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """While it is away calls fail at once; when it is back they run, in a new session."""
-        if mode == "legacy":
-            hold = upstream.Upstream._hold
-            monkeypatch.setattr(upstream.Upstream, "_hold", lambda self, _: hold(self, "legacy"))
-        web.start()
-
-        async def run() -> None:
-            async with offer(LOCAL + web.table()) as session:
-                assert "3" == await session.call("web_add", a=1, b=2)
-                await asyncio.to_thread(web.kill)
-                assert "tool_error" == (await session.failure("web_add", a=1, b=2)).code
-                assert "web is not connected" in str(await session.failure("web_add", a=1, b=2))
-                await asyncio.to_thread(web.start)
-                for _ in range(300):
-                    with contextlib.suppress(Exception):
-                        assert "3" == await session.call("web_add", a=1, b=2)
-                        return
-                    await asyncio.sleep(0.05)
-                pytest.fail("it never came back")
-
-        asyncio.run(run())
-
-    def test_a_session_that_is_forgotten(
-        self, offer: Any, web: Web, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A server that was restarted in between is met in a new session, within the same call."""
-        hold = upstream.Upstream._hold
-        monkeypatch.setattr(upstream.Upstream, "_hold", lambda self, _: hold(self, "legacy"))
-        web.start()
-
-        async def run() -> None:
-            async with offer(LOCAL + web.table()) as session:
-                assert "3" == await session.call("web_add", a=1, b=2)
-                await asyncio.to_thread(web.kill)
-                await asyncio.to_thread(web.start)
-                assert "3" == await session.call("web_add", a=1, b=2)
-
-        asyncio.run(run())
-
-    def test_an_address_that_is_not_allowed(
-        self, offer: Any, service: Any, http: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A private address is not connected to unless it was allowed."""
-        monkeypatch.setattr(upstream, "_AT_START", 5.0)
-
-        async def behave(_: Any, writer: Any) -> None:
-            writer.write(http(404))
-
-        async def run() -> None:
-            async with service(behave) as served:
-                table = f'[mcp.web]\nurl = "http://127.0.0.1:{served.port}/"\n'
-                async with offer(table) as session:
-                    assert [] == session.tools()
-                    assert 0 == served.connections
-
-        asyncio.run(run())
-
-    def test_a_redirect(self, offer: Any, service: Any, http: Any) -> None:
-        """A redirect to another origin is not followed, so that no header gets there."""
-
-        async def elsewhere(_: Any, writer: Any) -> None:
-            writer.write(http(200, b"{}", content_type="application/json"))
-
-        async def run() -> None:
-            async with service(elsewhere) as other:
-
-                async def behave(_: Any, writer: Any) -> None:
-                    writer.write(http(307, location=f"http://127.0.0.1:{other.port}/"))
-
-                async with service(behave) as served:
-                    table = f'[mcp.web]\nurl = "http://127.0.0.1:{served.port}/"\n'
-                    async with offer(f"{LOCAL}{table}headers = {{ K = 'v' }}\n") as session:
-                        assert [] == session.tools()
-                        assert 0 == other.connections
-                        assert served.requests
 
         asyncio.run(run())
 
