@@ -205,6 +205,44 @@ class TestWithoutEvents:
         assert program.until(fast=True)
 
 
+#: The state directory is mounted read-only for a command that is run so, in $STATE.
+READ_ONLY = 'mount --bind "$STATE" "$STATE" && mount -o remount,ro,bind "$STATE" && exec "$@"'
+
+
+def read_only() -> list[Any]:
+    """Return how to run a program that cannot write its state, where this machine allows it."""
+    prefix = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh")
+    if shutil.which("unshare") is None:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "STATE": folder}
+        done = subprocess.run([*prefix, "true"], env=environment, capture_output=True, check=False)
+    return [prefix] if done.returncode == 0 else []
+
+
+class TestReadOnly:
+    @pytest.mark.parametrize("prefix", read_only())
+    def test_a_process_obeys_and_cannot_say_so(
+        self, place: Any, a_kill: Any, prefix: tuple[str, ...]
+    ) -> None:
+        """It goes by every change, and shows in no status."""
+        place.write(a_kill)
+        environment = {"STATE": str(place.state)}
+        program = place.start(prefix=prefix, environment=environment)
+        assert not program.last["fast"]
+        place.write()
+        assert program.until(fast=True)
+        assert [] == place.status()["instances"]
+
+    @pytest.mark.parametrize("prefix", read_only())
+    def test_a_command_changes_nothing(self, place: Any, prefix: tuple[str, ...]) -> None:
+        """Exit 1, and the reason in one line."""
+        place.state.mkdir(mode=0o700)
+        done = place.kill(prefix=prefix, environment={"STATE": str(place.state)})
+        assert (1, True) == (done.code, "Read-only file system; nothing was changed" in done.err)
+        assert [] == list(place.state.iterdir())
+
+
 class TestForks:
     def test_a_child_goes_on_by_itself(self, place: Any) -> None:
         """It registers, follows, acknowledges; and its parent's end ends nothing of it."""
