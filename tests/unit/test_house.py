@@ -267,9 +267,10 @@ class TestFiles:
         assert [] == silent
 
     def test_no_module_outgrows_one_idea(self, tracked: list[Path]) -> None:
-        """No module is longer than 450 lines."""
+        """No module is longer than 450 lines; one of tests, mostly tables, than 600."""
         lengths = {p: len(p.read_text().splitlines()) for p in tracked if p.suffix == ".py"}
-        assert {} == {str(path): length for path, length in lengths.items() if length > 450}
+        most = {path: 600 if "tests" in path.parts else 450 for path in lengths}
+        assert {} == {str(p): length for p, length in lengths.items() if length > most[p]}
 
     def test_no_path_of_somebodys_machine(self, tracked: list[Path]) -> None:
         """Nothing in the project names a folder that only one machine has."""
