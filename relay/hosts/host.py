@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from relay.errors import RelayError
@@ -125,6 +125,8 @@ class Host(ABC):
     name: str
     #: Seconds that an operation which is no command may take; may be changed at any time.
     timeout: float
+    #: Whether ``follow`` hands output over before a command has ended.
+    streams = False
 
     def __init__(self, name: str, *, timeout: float = 10.0) -> None:
         self.name = name
@@ -147,6 +149,30 @@ class Host(ABC):
             NoCommand: it cannot be started.
             HostError: as the class says.
         """
+
+    async def follow(
+        self,
+        argv: Sequence[str],
+        *,
+        seconds: float,
+        max_output: int,
+        kind: str,
+        tell: Callable[[bytes], None],
+    ) -> Done:
+        """Do as ``run``, and hand the output over as it comes, where ``streams`` says so.
+
+        Args:
+            argv: as for ``run``.
+            seconds: as for ``run``.
+            max_output: as for ``run``.
+            kind: as for ``run``.
+            tell: called with each piece of the output, which may end anywhere.
+
+        Raises:
+            HostError: as ``run``.
+        """
+        del tell
+        return await self.run(argv, seconds=seconds, max_output=max_output, kind=kind)
 
     @abstractmethod
     async def entries(self, path: str, *, kind: str = "list") -> list[Entry]:

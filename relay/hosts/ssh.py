@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 import posixpath
 import random
-import re
 import shlex
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from relay.hosts.host import (
     Denied,
@@ -33,6 +32,8 @@ from relay.hosts.host import (
     Unreachable,
 )
 from relay.hosts.publishing import judge, publish_argv
+from relay.hosts.sshtarget import beginning, bounded, read_target
+from relay.hosts.standing import PROGRAM, Standing, StandingError
 from relay.settings import RelaySettings
 
 try:
@@ -40,11 +41,8 @@ try:
 except ImportError:
     raise HostError("RELAY_BACKEND=ssh needs asyncssh: install relayconf[ssh]") from None
 
-#: user@host:port; the host may be an IPv6 address in brackets.
-_TARGET = re.compile(r"(?:([^@\s]+)@)?(\[[0-9A-Fa-f:.%]+\]|[^@:\s\[\]]+)(?::([0-9]{1,5}))?")
-
 #: Operations at once beside callers' own commands; OpenSSH allows ten channels a connection.
-_SHORT_OPERATIONS = 5
+_SHORT_OPERATIONS = 4
 
 #: Seconds between two signs of life on an idle connection, and how many may be missed.
 _ALIVE_EVERY = 10
@@ -62,28 +60,6 @@ _LATE = 1.0
 _LONGEST_COMMAND = 128 * 1024 - 1
 
 _CANNOT_RUN = frozenset({126, 127})
-_PIECE = 64 * 1024
-
-
-class SshTarget(NamedTuple):
-    """Where to connect and as whom."""
-
-    host: str
-    port: int
-    user: str | None
-
-
-def read_target(text: str) -> SshTarget:
-    """Return what ``user@host:port`` says.
-
-    Raises:
-        HostError: it says something else.
-    """
-    found = _TARGET.fullmatch(text)
-    port = int(found[3] or 22) if found else 0
-    if found is None or not 0 < port < 65536:
-        raise HostError("the ssh target is none: it is user@host or user@host:port")
-    return SshTarget(found[2].strip("[]"), port, found[1])
 
 
 def open_ssh(settings: RelaySettings) -> SshHost:
@@ -104,15 +80,16 @@ def open_ssh(settings: RelaySettings) -> SshHost:
 
 
 class _Line:
-    """One connection, how many use it, and its SFTP session once there is one."""
+    """One connection, how many use it, and what stays open on it once it was needed."""
 
-    __slots__ = ("connection", "retired", "sftp", "users")
+    __slots__ = ("connection", "retired", "sftp", "standing", "users")
 
     def __init__(self, connection: asyncssh.SSHClientConnection) -> None:
         self.connection = connection
         self.users = 0
         self.retired = False
         self.sftp: asyncssh.SFTPClient | None = None
+        self.standing: Standing | None = None
 
 
 class SshHost(Host):
@@ -128,6 +105,8 @@ class SshHost(Host):
     Raises:
         HostError: the target is none.
     """
+
+    streams = True
 
     def __init__(
         self,
@@ -148,6 +127,8 @@ class SshHost(Host):
         self._line: _Line | None = None
         self._connecting = asyncio.Lock()
         self._short = asyncio.Semaphore(_SHORT_OPERATIONS)
+        self._starting = asyncio.Lock()
+        self._stands = True
         self._pause = 0.0
         self._not_before = 0.0
         self._closed = False
@@ -164,8 +145,29 @@ class SshHost(Host):
         """See ``Host.run``. The login shell is given the arguments quoted, and nothing else."""
         return await self._execute(argv, b"", seconds=seconds, most=max_output, kind=kind)
 
+    async def follow(
+        self,
+        argv: Sequence[str],
+        *,
+        seconds: float,
+        max_output: int,
+        kind: str,
+        tell: Callable[[bytes], None],
+    ) -> Done:
+        """See ``Host.follow``."""
+        return await self._execute(
+            argv, b"", seconds=seconds, most=max_output, kind=kind, tell=tell
+        )
+
     async def _execute(
-        self, argv: Sequence[str], data: bytes, *, seconds: float, most: int, kind: str
+        self,
+        argv: Sequence[str],
+        data: bytes,
+        *,
+        seconds: float,
+        most: int,
+        kind: str,
+        tell: Callable[[bytes], None] | None = None,
     ) -> Done:
         what = f"running {posixpath.basename(argv[0])}"
         command = f"exec {shlex.join(argv)}"
@@ -175,32 +177,39 @@ class SshHost(Host):
             try:
                 async with asyncio.timeout(seconds + _LATE), self._using() as line:
                     self.requests[kind] += 1
-                    return await self._command(line, command, data, most)
+                    return await self._command(line, command, data, most, tell)
             except TimeoutError:
                 if data:
                     raise
                 return Done(None, "", "", timed_out=True)
 
-    async def _command(self, line: _Line, command: str, data: bytes, most: int) -> Done:
+    async def _command(
+        self,
+        line: _Line,
+        command: str,
+        data: bytes,
+        most: int,
+        tell: Callable[[bytes], None] | None,
+    ) -> Done:
         process = await line.connection.create_process(command, encoding=None)
         try:
             if data:
                 process.stdin.write(data)
             process.stdin.write_eof()
             out, err = await asyncio.gather(
-                _bounded(process.stdout, most), _bounded(process.stderr, most)
+                bounded(process.stdout, most, tell), beginning(process.stderr, most)
             )
-            if len(out) <= most and len(err) <= most:
+            if len(out) <= most:
                 await process.wait_closed()
         finally:
             # Closing tells the server that nobody reads any more; the command may go on.
             process.close()
         code = process.returncode
-        said = err[:most].decode(errors="replace")
+        said = err.decode(errors="replace")
         if code in _CANNOT_RUN:
             raise NoCommand(f"{self.name}: it cannot be started: {said.strip()[:200]}")
-        cut = len(out) > most or len(err) > most
-        return Done(code, out[:most].decode(errors="replace"), said, cut=cut)
+        text = out[:most].decode(errors="replace")
+        return Done(code, text, said, cut=len(out) > most)
 
     async def entries(self, path: str, *, kind: str = "list") -> list[Entry]:
         """See ``Host.entries``."""
@@ -225,13 +234,41 @@ class SshHost(Host):
     async def write(
         self, path: str, data: bytes, *, then_remove: str | None = None, kind: str = "write"
     ) -> None:
-        """See ``Host.write``. The bytes travel on the command's input."""
+        """See ``Host.write``. The bytes travel on the input of a shell that stays, or of one."""
+        if self._stands and Standing.can(path, data, then_remove):
+            try:
+                code = await self._by_standing(path, data, then_remove, kind)
+            except StandingError:
+                # This login's programs are not what it needs, or the connection is gone; what was
+                # published so may be published again.
+                self._stands = False
+            else:
+                judge(self.name, path, Done(code, "", ""))
+                return
         argv = publish_argv(path, len(data), "-", gone=then_remove)
         async with self._short:
             done = await self._execute(argv, data, seconds=self.timeout, most=4096, kind=kind)
         if done.timed_out:
             raise TimedOut(f"{self.name}: writing {path} took longer than {self.timeout:g} s")
         judge(self.name, path, done)
+
+    async def _by_standing(self, path: str, data: bytes, gone: str | None, kind: str) -> int:
+        with self._mapping(f"writing {path}", self.timeout):
+            async with asyncio.timeout(self.timeout), self._using() as line:
+                self.requests[kind] += 1
+                async with self._starting:
+                    if line.standing is None or line.standing.broken:
+                        command = f"exec sh -c {shlex.quote(PROGRAM)}"
+                        process = await line.connection.create_process(
+                            command, encoding=None, stderr=asyncssh.DEVNULL
+                        )
+                        line.standing = Standing(process)
+                try:
+                    return await line.standing.publish(path, data, gone)
+                except StandingError:
+                    if line.connection.is_closed():
+                        raise Unreachable(f"{self.name}: the connection broke") from None
+                    raise
 
     async def move(self, source: str, target: str) -> None:
         """See ``Host.move``."""
@@ -267,7 +304,7 @@ class SshHost(Host):
         line = self._line
         self.renew()
         if line is not None:
-            line.connection.abort()
+            self._drop(line)
             await line.connection.wait_closed()
 
     @asynccontextmanager
@@ -291,7 +328,13 @@ class SshHost(Host):
 
     def _drop_if_unused(self, line: _Line) -> None:
         if line.retired and line.users == 0:
-            line.connection.abort()
+            self._drop(line)
+
+    @staticmethod
+    def _drop(line: _Line) -> None:
+        if line.standing is not None:
+            line.standing.close()
+        line.connection.abort()
 
     async def _connected(self) -> _Line:
         async with self._connecting:
@@ -369,15 +412,6 @@ class SshHost(Host):
         except (OSError, asyncssh.Error) as error:
             told = str(error) or type(error).__name__
             raise Unreachable(f"{self.name}: {what}: {told}") from error
-
-
-async def _bounded(reader: Any, most: int) -> bytes:
-    """Read to the end, or one byte beyond ``most``."""
-    pieces, size = [], 0
-    while size <= most and (piece := await reader.read(min(_PIECE, most + 1 - size))):
-        pieces.append(piece)
-        size += len(piece)
-    return b"".join(pieces)
 
 
 def _entry(name: str, attrs: asyncssh.SFTPAttrs) -> Entry:

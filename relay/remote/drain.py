@@ -33,6 +33,12 @@ LOCK_WAIT = 0.2
 MOST_FOREIGN = 100
 TEMP_AGE = 60
 
+#: Seconds between two looks while a request waits for the claim of its id to go.
+BLOCKED = 0.05
+
+#: A run that prints batch after batch ends where less room than this, in bytes, is left.
+LEAST_ROOM = 65536
+
 
 class Ended(Exception):
     """The end of the program: its status, and a runner's name that belongs to it."""
@@ -58,6 +64,8 @@ class Drain:
         self.foreign = {}  # type: Dict[str, str]
         self.before = ""
         self.events = -1
+        #: Whether there are requests whose id is in flight: that it ends makes no event.
+        self.blocked = False
         if "make" in options and not os.path.isdir(self.path):
             os.mkdir(self.path, 0o700)
         try:
@@ -182,6 +190,7 @@ class Drain:
                 elif len(self.foreign) < MOST_FOREIGN:
                     self.tell(request, runner)
         free = [request for request in requests if request not in claimed]
+        self.blocked = len(free) < len(requests)
         if free:
             self.claim(free)
 
@@ -316,6 +325,13 @@ class Drain:
         except (ImportError, OSError, AttributeError):
             self.events = -1
 
+    def go_on(self, streams: bool) -> None:  # noqa: FBT001 - 3.6 has keywords, the caller one flag
+        """Print a batch and stay, where the output is read as it comes; else end with it."""
+        if not streams or self.count <= 0 or self.room < LEAST_ROOM:
+            raise Ended("claimed")
+        say([*self.lines, encoded([("status", "batch"), ("now", int(time.time() * 1000))])])
+        self.lines = []
+
     def wait(self, seconds: float) -> None:
         """Wait for an event of any name, for at most so long."""
         poll = select.poll()
@@ -368,18 +384,20 @@ def run(drain: Drain, options: Dict[str, str]) -> None:
         drain.take(options["take"])
     window = float(options.get("window", "0"))
     end = time.monotonic() + window
+    streams = "stream" in options
     if drain.look():
-        raise Ended("claimed")
+        drain.go_on(streams)
     if window <= 0:
         raise Ended("idle")
     drain.arm()
     rescan = float(options["rescan" if drain.events >= 0 else "poll"])
-    while not drain.look():
+    while True:
+        if drain.look():
+            drain.go_on(streams)
         left = end - time.monotonic()
         if left <= 0:
             raise Ended("expired")
-        drain.wait(min(left, rescan))
-    raise Ended("claimed")
+        drain.wait(min(left, BLOCKED if drain.blocked else rescan))
 
 
 def say(lines: List[str]) -> None:

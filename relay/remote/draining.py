@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import posixpath
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from relay.hosts.host import Faulty, Host, HostError, Missing, NoCommand, TimedOut
+from relay.hosts.host import Done, Faulty, Host, HostError, Missing, NoCommand, TimedOut
 from relay.protocol import request_id
 from relay.remote.program import node_program, python_program
-from relay.remote.report import Order, Report, read_report
+from relay.remote.report import Batches, Order, Report, read_report
+
+#: Called with each batch of a drain that goes on.
+OnBatch = Callable[[Report], None]
 
 #: Output that is asked for at most; the daemon cuts a command's at 1 MiB.
 MOST_OUTPUT = 1_000_000
@@ -62,8 +65,13 @@ class Drains(ABC):
         self.runner = runner
 
     @abstractmethod
-    async def drain(self, order: Order, *, grace: float, kind: str) -> Report:
+    async def drain(
+        self, order: Order, *, grace: float, kind: str, on_batch: OnBatch | None = None
+    ) -> Report:
         """Do one drain; seconds of ``grace`` beyond its window may pass.
+
+        Where ``on_batch`` is given, and the host hands output over as it comes, the drain stays for
+        its whole window; each batch is told at once, and is not part of the report.
 
         Raises:
             HostError: it did not end as it should, or what it says makes no sense.
@@ -110,7 +118,9 @@ class ProgramDrains(Drains):
         self._argv = tuple(argv)
         self.means = argv[0]
 
-    async def drain(self, order: Order, *, grace: float, kind: str) -> Report:
+    async def drain(
+        self, order: Order, *, grace: float, kind: str, on_batch: OnBatch | None = None
+    ) -> Report:
         """See ``Drains.drain``."""
         options = [
             f"window={order.window:.3f}",
@@ -126,16 +136,30 @@ class ProgramDrains(Drains):
             options.append(f"take={order.take}")
         if order.make:
             options.append("make=1")
-        return await self._run(order.generation, options, order.window + grace, kind)
+        seconds = order.window + grace
+        if on_batch is None or not self.host.streams:
+            return await self._run(order.generation, options, seconds, kind)
+        batches = Batches(on_batch)
+        argv = self._with(order.generation, [*options, "stream=1"])
+        done = await self.host.follow(
+            argv, seconds=seconds, max_output=MOST_OUTPUT, kind=kind, tell=batches.take
+        )
+        return self._report(done, batches.rest, seconds)
 
     async def release(self, generation: int) -> None:
         """See ``Drains.release``."""
         await self._run(generation, ["release=1"], STARTING, "release")
 
     async def _run(self, generation: int, options: list[str], seconds: float, kind: str) -> Report:
-        which = [f"dir={self.path}", f"runner={self.runner}", f"generation={generation}"]
-        argv = [*self._argv, *which, *options]
+        argv = self._with(generation, options)
         done = await self.host.run(argv, seconds=seconds, max_output=MOST_OUTPUT, kind=kind)
+        return self._report(done, done.stdout, seconds)
+
+    def _with(self, generation: int, options: list[str]) -> list[str]:
+        which = [f"dir={self.path}", f"runner={self.runner}", f"generation={generation}"]
+        return [*self._argv, *which, *options]
+
+    def _report(self, done: Done, output: str, seconds: float) -> Report:
         if done.timed_out:
             raise TimedOut(f"{self.host.name}: a drain did not end in {seconds:g} s")
         if done.code != 0:
@@ -143,7 +167,7 @@ class ProgramDrains(Drains):
             raise Faulty(f"{self.host.name}: a drain ended with {done.code}: {last}")
         if done.cut:
             raise Faulty(f"{self.host.name}: a drain's output was cut")
-        return read_report(done.stdout)
+        return read_report(output)
 
 
 async def find_drains(host: Host, path: str, runner: str, *, seconds: float) -> Drains:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from relay.hosts.host import Entry, Exists, Host, Missing, TooLarge
 from relay.protocol import REQUEST_SUFFIX, claim_name, parse_claim, request_id
-from relay.remote.draining import MOST_CLAIMS, Drains
+from relay.remote.draining import MOST_CLAIMS, Drains, OnBatch
 from relay.remote.report import Claim, Foreign, Order, Report
 
 LEASE = ".relay-lease"
@@ -33,7 +33,14 @@ class PlainDrains(Drains):
         self._offset = 0.0
         self._shown = 0
 
-    async def drain(self, order: Order, *, grace: float, kind: str) -> Report:  # noqa: ARG002 - one text for all drains
+    async def drain(
+        self,
+        order: Order,
+        *,
+        grace: float,  # noqa: ARG002 - one text for all drains
+        kind: str,  # noqa: ARG002 - as above
+        on_batch: OnBatch | None = None,  # noqa: ARG002 - as above
+    ) -> Report:
         """See ``Drains.drain``. Whatever its window, it looks once."""
         try:
             held = await self._holder()

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import binascii
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from relay.hosts.host import Faulty
 from relay.protocol import REQUEST_SUFFIX, parse_claim, request_id
 
-#: How a drain may end. ``failed`` and ``unread`` are failures, ``superseded`` mostly.
+#: How a drain may end, and ``batch``, after which it goes on. ``failed`` and ``unread`` are
+#: failures, ``superseded`` mostly.
 STATUSES = frozenset(
-    {"claimed", "expired", "failed", "gone", "idle", "released", "superseded", "unread"}
+    {"batch", "claimed", "expired", "failed", "gone", "idle", "released", "superseded", "unread"}
 )
+
+#: How the line that ends a batch begins.
+_BATCH = b'{"status":"batch"'
 
 #: Longest text of a refusal, and most lines of one output.
 _SENTENCE = 200
@@ -101,6 +106,38 @@ class Report(NamedTuple):
     watched: bool = False
     now: float = 0.0
     error: str = ""
+
+
+class Batches:
+    """Takes a drain's output apart while it comes: each batch is told as soon as it is whole.
+
+    Args:
+        tell: called with each.
+    """
+
+    def __init__(self, tell: Callable[[Report], None]) -> None:
+        self._tell = tell
+        self._rest = b""
+
+    def take(self, piece: bytes) -> None:
+        """Take a piece of the output, which may end anywhere.
+
+        Raises:
+            Faulty: a batch makes no sense.
+        """
+        self._rest += piece
+        while (end := self._rest.find(_BATCH)) >= 0:
+            # The line that ends a batch is looked for from where it begins.
+            stop = self._rest.find(b"\n", end)
+            if stop < 0:
+                return
+            whole, self._rest = self._rest[: stop + 1], self._rest[stop + 1 :]
+            self._tell(read_report(whole.decode("ascii", "replace")))
+
+    @property
+    def rest(self) -> str:
+        """What came after the last batch: once the drain has ended, its report."""
+        return self._rest.decode("ascii", "replace")
 
 
 def read_report(output: str) -> Report:

@@ -21,7 +21,15 @@ from relay.remote.announcing import Announcing
 from relay.remote.burying import Burying
 from relay.remote.counters import RemoteCounters
 from relay.remote.directory import RemoteDirectory
-from relay.remote.draining import MOST_CLAIMS, MOST_ROOM, STARTING, Drains, Hit, find_drains
+from relay.remote.draining import (
+    MOST_CLAIMS,
+    MOST_ROOM,
+    STARTING,
+    Drains,
+    Hit,
+    OnBatch,
+    find_drains,
+)
 from relay.remote.limits import Random, RemoteLimits
 from relay.remote.publications import Publications
 from relay.remote.report import Claim, Order, Report
@@ -104,6 +112,7 @@ class RemoteSession:
         self._owner = owner
         self._drains: Drains | None = None
         self._claims: dict[str, Claim] = {}
+        self._later: dict[str, Claim] = {}
         self._until: dict[str, float] = {}
         self._publishing: set[str] = set()
         self._given_up: dict[str, None] = {}
@@ -202,7 +211,14 @@ class RemoteSession:
         log.info("%s: drains by %s", self.waiting.name, escaped(self._drains.means))
 
     async def drain(
-        self, seconds: float, grace: float, *, take: str, tag: int, kind: str
+        self,
+        seconds: float,
+        grace: float,
+        *,
+        take: str,
+        tag: int,
+        kind: str,
+        on_batch: OnBatch | None = None,
     ) -> Report:
         """See ``Sandbox.drain``."""
         if self._drains is None:
@@ -215,20 +231,26 @@ class RemoteSession:
             poll=min(self.limits.poll, self.limits.rescan),
             most=self._free(),
             room=min(MOST_ROOM, limits.max_request),
-            known=(*(claim.key for claim in self._claims.values()), *self._given_up),
+            known=(*self._known(), *self._given_up),
             keep=self._keep(),
             take=take,
         )
         try:
-            return await self._send(order, grace, kind)
+            return await self._send(order, grace, kind, on_batch)
         except NoCommand:
             self._drains = None
             raise
 
-    async def _send(self, order: Order, grace: float, kind: str) -> Report:
+    def _known(self) -> list[str]:
+        """Return the keys of the claims that are worked on, or are next."""
+        return [c.key for held in (self._claims, self._later) for c in held.values()]
+
+    async def _send(
+        self, order: Order, grace: float, kind: str, on_batch: OnBatch | None = None
+    ) -> Report:
         if self._drains is None:  # pragma: no cover - every caller has probed
             raise NoCommand(f"{self.host.name}: nothing can be run")
-        return await self._drains.drain(order, grace=grace, kind=kind)
+        return await self._drains.drain(order, grace=grace, kind=kind, on_batch=on_batch)
 
     def _keep(self) -> float:
         """Return how long unfetched answers are kept, where it is time to remove older ones."""
@@ -269,22 +291,29 @@ class RemoteSession:
         """See ``Sandbox.accept``."""
         new = 0
         for claim in report.claims:
-            if claim.request in self.in_flight or not self._seen.first(claim.key):
-                self.counters.replays += 1
-                continue
             if new >= MOST_CLAIMS:
                 break
-            self.in_flight.add(claim.request)
-            self._shared.slots.taken += 1
-            self.counters.requests += 1
-            self._claims[claim.request] = claim
-            self._until[claim.request] = self._shared.clock() + self._shared.limits.timeout
-            self._accepted.append(claim)
+            if not self._seen.first(claim.key):
+                self.counters.replays += 1
+                continue
             new += 1
+            if claim.request in self.in_flight:
+                # The answer to the last one under this id is there; that it is was not heard yet.
+                self._later[claim.request] = claim
+            else:
+                self._take_over(claim)
         if report.foreign and not self._burying_now:
             self._burying_now = True
             self._run(self._bury(report))
         return new
+
+    def _take_over(self, claim: Claim) -> None:
+        self.in_flight.add(claim.request)
+        self._shared.slots.taken += 1
+        self.counters.requests += 1
+        self._claims[claim.request] = claim
+        self._until[claim.request] = self._shared.clock() + self._shared.limits.timeout
+        self._accepted.append(claim)
 
     async def _bury(self, report: Report) -> None:
         limits = self._shared.limits
@@ -360,6 +389,10 @@ class RemoteSession:
                 del self._given_up[next(iter(self._given_up))]
         self.in_flight.discard(request)
         self._shared.slots.taken -= 1
+        later = self._later.pop(request, None)
+        if later is not None:
+            self._take_over(later)
+            self.execute("activity")
         self._owner.freed(self)
 
     def change(self, limits: RemoteLimits) -> None:

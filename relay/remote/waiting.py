@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from relay.engine.telemetry import log
 from relay.hosts.host import HostError, Missing, NoCommand, TimedOut, Unreachable
 from relay.remote.counters import RemoteCounters
-from relay.remote.draining import STARTING, Hit
+from relay.remote.draining import STARTING, Hit, OnBatch
 from relay.remote.flight import Flight
 from relay.remote.health import Health
 from relay.remote.limits import Random, RemoteLimits, idle_pause, window
@@ -44,7 +45,14 @@ class Sandbox(Protocol):
         """Whether a drain can wait inside the sandbox."""
 
     async def drain(
-        self, seconds: float, grace: float, *, take: str, tag: int, kind: str
+        self,
+        seconds: float,
+        grace: float,
+        *,
+        take: str,
+        tag: int,
+        kind: str,
+        on_batch: OnBatch | None = None,
     ) -> Report:
         """Send one drain."""
 
@@ -186,10 +194,23 @@ class Waiting:
         take = "" if self._confirmed else "free"
         if self.standby and self._sandbox.is_dead(self.standby):
             take = "force"
-        report = await self._sandbox.drain(seconds, grace, take=take, tag=tag, kind=kind)
+        on_batch = partial(self._batch, tag) if seconds else None
+        report = await self._sandbox.drain(
+            seconds, grace, take=take, tag=tag, kind=kind, on_batch=on_batch
+        )
         if take and tag == self.generation and report.status in {"claimed", "expired", "idle"}:
             self._confirmed = True
         return report
+
+    def _batch(self, tag: int, report: Report) -> None:
+        """Take in what a window that goes on has brought, unless it was given up."""
+        if self.flight is None or tag != self.generation:
+            return
+        if self._sandbox.accept(report):
+            self.health.succeed(found=True)
+            self._empty = 0
+        self._confirmed = True
+        self._sandbox.execute("activity")
 
     def _abandon(self) -> None:
         """Give up the window; the next drain's lease ends what goes on in the sandbox."""

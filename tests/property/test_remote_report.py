@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.hosts.host import Faulty
-from relay.remote.report import STATUSES, Report, read_report
+from relay.remote.report import STATUSES, Batches, Report, read_report
 
 WORDS = st.text("abcXYZ019_-", min_size=1, max_size=30)
 NUMBERS = st.integers(0, 2**60)
@@ -25,6 +25,11 @@ def output(*lines: object) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
+def compact(*lines: object) -> str:
+    """Return lines of JSON as the program prints them."""
+    return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+
+
 class TestReport:
     @given(st.dictionaries(WORDS, CLAIMS, max_size=5), st.sampled_from(sorted(STATUSES)))
     def test_tells_what_it_says(self, claims: dict[str, dict[str, int]], status: str) -> None:
@@ -33,6 +38,22 @@ class TestReport:
         report = read_report(output(*lines, {**END, "status": status}))
         assert status == report.status
         assert list(claims) == [claim.request for claim in report.claims]
+
+    @given(st.lists(st.lists(WORDS, unique=True, max_size=3), max_size=4), st.integers(1, 50))
+    def test_batches_in_any_pieces(self, batches: list[list[str]], size: int) -> None:
+        """However output is cut on its way, the same batches are told."""
+        fields = {"ino": 1, "mtime": 2, "size": 0, "age": 0}
+        whole = b""
+        for names in batches:
+            lines = [{"claim": name, **fields} for name in names]
+            whole += compact(*lines, {"status": "batch", "now": 1}).encode()
+        whole += compact(END).encode()
+        told: list[Report] = []
+        taking = Batches(told.append)
+        for start in range(0, len(whole), size):
+            taking.take(whole[start : start + size])
+        assert batches == [[claim.request for claim in one.claims] for one in told]
+        assert "claimed" == read_report(taking.rest).status
 
     @given(st.integers(0, 200))
     def test_truncated(self, length: int) -> None:

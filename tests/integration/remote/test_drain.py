@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from relay.remote.program import node_program, python_program
-from relay.remote.report import Report, read_report
+from relay.remote.report import Batches, Report, read_report
 
 PATIENCE = 20.0
 
@@ -308,3 +308,26 @@ class TestUnread:
         assert 0 <= process.wait(PATIENCE)
         assert process.stderr is not None
         process.stderr.close()
+
+
+class TestStreaming:
+    @pytest.mark.parametrize("name", [n for n in INTERPRETERS if n != "node"])
+    def test_prints_batch_after_batch(self, name: str, tmp_path: Path) -> None:
+        """Where its output is read as it comes, it stays, and prints each request once."""
+        box = Box(INTERPRETERS[name], tmp_path)
+        box.run(take="force")
+        process = box.wait(stream=1, count=3, bytes=1_000_000)
+        told: list[Report] = []
+        batches = Batches(told.append)
+        assert process.stdout is not None
+        for request in ("a", "b"):
+            box.ask(request)
+            while not told or told[-1].claims[0].request != request:
+                batches.take(process.stdout.readline().encode())
+        box.ask("c")
+        box.ask("d")
+        rest, _ = process.communicate(timeout=PATIENCE)
+        batches.take(rest.encode())
+        assert ["a", "b"] == [claim.request for one in told[:2] for claim in one.claims]
+        assert "claimed" == read_report(batches.rest).status
+        assert 1 == len(list(tmp_path.glob("*.req.json")))

@@ -69,6 +69,7 @@ class Asked:
         self.tag = tag
         self.answer: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
         self.cancelled = False
+        self.on_batch: Callable[[Report], None] | None = None
 
 
 class Sandbox:
@@ -114,11 +115,19 @@ class Sandbox:
         return self.loop.time() - 1000.0
 
     async def drain(
-        self, seconds: float, grace: float, *, take: str, tag: int, kind: str
+        self,
+        seconds: float,
+        grace: float,
+        *,
+        take: str,
+        tag: int,
+        kind: str,
+        on_batch: Callable[[Report], None] | None = None,
     ) -> Report:
         """Send one drain."""
         del grace, kind
         asked = Asked(self.now, seconds, take, tag)
+        asked.on_batch = on_batch
         (self.windows if seconds else self.drains).append(asked)
         if not seconds and isinstance(self.hits, HostError) and not isinstance(self.hits, Missing):
             raise self.hits

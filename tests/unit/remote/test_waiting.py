@@ -81,6 +81,32 @@ class TestHealthy:
         assert {20.0} == {w.window for w in sandbox.windows[1:]}
 
 
+class TestStreaming:
+    def test_batches_come_while_it_waits(self, play: Play) -> None:
+        """A window that prints as it goes is not sent anew for each request."""
+
+        async def story(sandbox: Any) -> None:
+            for number in range(3):
+                await sandbox.past(number + 1)
+                sandbox.windows[0].on_batch(claimed(f"r{number}"))
+            assert [(f"r{n}", "activity") for n in range(3)] == sandbox.executed
+            assert 1 == len(sandbox.windows)
+
+        play(story)
+
+    def test_batch_of_an_abandoned_window(self, play: Play) -> None:
+        """What a window prints after it was given up is left to the next drain."""
+
+        async def story(sandbox: Any) -> None:
+            await sandbox.past(1)
+            sandbox.change(window=10.0)
+            await sandbox.past(2)
+            sandbox.windows[0].on_batch(claimed("late"))
+            assert [] == sandbox.executed
+
+        play(story)
+
+
 class TestFailures:
     def test_backs_off_and_polls_meanwhile(self, play: Play) -> None:
         """A rejected drain is tried again after 1, 2, ... s, and polling stands in meanwhile."""
