@@ -29,10 +29,10 @@ _PER_SESSION = 4
 _PER_TURN = 32
 
 #: Directories looked at in one turn.
-_POLLS_PER_TURN = 200
+_POLLS_PER_TURN = 100
 
-#: How long one turn may hold up the event loop, in seconds: a fifth of what a timer may be late.
-_TURN = 0.01
+#: How long one turn may hold up the event loop, in seconds: a tenth of what a timer may be late.
+_TURN = 0.005
 
 #: Sessions that are due within this share of RELAY_POLL_MS are looked at together: waking up costs
 #: as much as looking at three of them.

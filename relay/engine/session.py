@@ -9,12 +9,13 @@ tried twice, is stale or was never there is lost by one failed rename.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
-from relay.engine.directory import COARSE_NS, SessionDirectory
+from relay.engine.directory import SessionDirectory
 from relay.engine.place import Judge, Place
 from relay.engine.residue import Residue
+from relay.engine.scan import Scan
 from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, log
 from relay.protocol import RELAY_JSON, claim_name, request_id
@@ -56,35 +57,6 @@ class Owner(Protocol):
         """The session is over: its directory in a root is gone."""
 
 
-class _Scan:
-    """One listing in progress; a sweeping one also judges names that are no requests."""
-
-    __slots__ = ("bare", "clean_ns", "names", "then", "wake")
-
-    def __init__(
-        self,
-        directory: SessionDirectory,
-        *,
-        wake: str,
-        then: list[Callback] | None,
-        now: float,
-    ) -> None:
-        changed = directory.changed_ns()
-        #: Where the ctime stays this, the listing is complete; unknown where it is too fresh.
-        self.clean_ns = changed if now * 1e9 - changed > COARSE_NS else None
-        self.names: Iterator[str] = directory.names()
-        self.wake = wake
-        #: Called after a sweeping scan's end; ``None`` where it does not sweep.
-        self.then = then
-        #: Whether relay.json alone has been found.
-        self.bare = True
-
-    def close(self) -> None:
-        """End it before its end."""
-        if isinstance(self.names, Generator):
-            self.names.close()
-
-
 class Session:
     """One session directory as its runner serves it.
 
@@ -109,7 +81,7 @@ class Session:
         self._owner = owner
         self._hints: deque[str] = deque()
         self._waiting: set[str] = set()
-        self._scan: _Scan | None = None
+        self._scan: Scan | None = None
         self._scan_wake: str | None = None
         self._clean_ns: int | None = None
         self._bare = False
@@ -156,9 +128,9 @@ class Session:
         self._clean_ns = None
         self._sweep_at = now + self._sweep_interval()
         self._complained.clear()
-        self.due = now + self._shared.limits.poll
-        self._owner.reschedule(self)
         directory = self.place.directory
+        self.due = now + self._shared.limits.poll * (1 - _phase(directory))
+        self._owner.reschedule(self)
         if directory is not None:
             self.residue = Residue(
                 directory,
@@ -342,7 +314,7 @@ class Session:
         self._shared.counters.scans += 1
         then = self._on_swept if self._sweep_wanted else None
         try:
-            self._scan = _Scan(directory, wake=wake, then=then, now=self._shared.wall())
+            self._scan = Scan(directory, wake=wake, then=then, now=self._shared.wall())
         except OSError as error:
             self._complain("it cannot be listed", error)
             return
@@ -350,7 +322,7 @@ class Session:
             self._sweep_wanted = False
             self._on_swept = []
 
-    def _end_scan(self, scan: _Scan) -> None:
+    def _end_scan(self, scan: Scan) -> None:
         self._scan = None
         self._clean_ns = scan.clean_ns
         self._bare = scan.bare
@@ -423,3 +395,11 @@ class Session:
         if error.errno not in self._complained:
             self._complained.add(error.errno)
             log.warning("%s: %s: %s", escaped(self.place.path), what, error.strerror)
+
+
+def _phase(directory: SessionDirectory | None) -> float:
+    """Return by which part of a pause the first look comes early.
+
+    Thousands of sessions that are started at once are then not looked at all at once.
+    """
+    return 0.0 if directory is None else directory.identity[1] % 64 / 128
