@@ -98,7 +98,7 @@ class OptionsSource:
     def current(self, held: Held) -> Options:
         """Return the options now; they are made anew only when relay.json has changed."""
         stamp, options = self._read
-        now = _stamp(held)
+        now = stamp_of(held)
         if options is None or now != stamp:
             # RACE: one that is published after this stamp has another, and is read next time.
             options = decide((told(held) if now else None) or NOTHING_TOLD, self._own)
@@ -232,7 +232,8 @@ def _tools(body: Any) -> Tuple[Dict[str, Any], ...]:
     return tuple(t for t in body if isinstance(t, dict) and isinstance(t.get("name"), str))
 
 
-def _stamp(held: Held) -> Optional[_Stamp]:
+def stamp_of(held: Held) -> Optional[_Stamp]:
+    """Return what changes with relay.json; ``None`` where there is none."""
     try:
         found = os.stat(RELAY_JSON, dir_fd=held.fd, follow_symlinks=False)
     except OSError:

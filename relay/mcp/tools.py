@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from relay.client.directory import Directory, Held
-from relay.client.options import Told, told
+from relay.client.options import Told, stamp_of, told
 from relay.client.wakes import Waiter
 from relay.errors import NoDirectory
 
@@ -28,6 +28,7 @@ class Offer:
         self._directory = Directory(path)
         self.waiter = Waiter(self._directory.current(), watch=True)
         self.waiter.name = _NOTHING
+        self._stamp: object = None
         self._said: Optional[Tuple[Dict[str, Any], ...]] = None
         #: The most bytes that a request may have, where the runner has said so.
         self.max_request: Optional[int] = None
@@ -47,9 +48,15 @@ class Offer:
         except NoDirectory:
             # It may be made again; until then each call says that it is gone.
             held = None
-        found = None if held is None else told(held)
-        if held is not None:
-            self.waiter.held = held
+        if held is None:
+            return False
+        self.waiter.held = held
+        stamp = stamp_of(held)
+        if stamp is None or stamp == self._stamp:
+            return False
+        # RACE: one that is published after this stamp has another, and is read next time.
+        self._stamp = stamp
+        found = told(held)
         if found is None:
             return False
         self.max_request = found.max_request

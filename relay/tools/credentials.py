@@ -7,9 +7,11 @@ read at each use, so that a rotated secret is in force at once. ``$$`` is a doll
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from urllib.parse import quote
 
 from relay.tools.tables import Table
 from relayconf.errors import SourceError
@@ -59,7 +61,8 @@ class Credentials:
     def never_show(self, text: str) -> None:
         """Take a text for a secret that no answer may hold; a plain address is none."""
         if len(text) >= _SHORTEST_MASKED and _PLAIN_ADDRESS.fullmatch(text) is None:
-            self._seen.add(text)
+            # Also as an answer may spell it: inside of JSON, or of a url.
+            self._seen |= {text, json.dumps(text)[1:-1], quote(text, safe="")}
 
     def masked(self, text: str) -> str:
         """Return a text without any secret that has been used so far."""

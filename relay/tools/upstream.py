@@ -55,6 +55,9 @@ _MOST_BYTES = 400_000
 #: How much of a server's own words about an error its caller is shown.
 _SHOWN = 2000
 
+#: Seconds between two listings of a server's tools.
+_BETWEEN_LISTS = 0.5
+
 #: Since 2.3 the library has a bound of its own on events, 1 MiB unless it is told; before, none.
 _EVENT_BOUND = "max_sse_event_size"
 _HTTP_OPTIONS = inspect.signature(streamable_http_client).parameters
@@ -237,6 +240,8 @@ class Upstream:
                 self._stale.clear()
                 async with asyncio.timeout(_TO_CONNECT):
                     await self._take_tools(client)
+                # A server that announces changes without end is not listed without end.
+                await asyncio.sleep(_BETWEEN_LISTS)
 
     async def _listen(self, client: Client) -> None:
         """Hear of changed tools in the era in which a client has to ask for that."""

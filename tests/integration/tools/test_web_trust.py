@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -127,16 +129,21 @@ class TestCredentials:
     ) -> None:
         """A service that repeats what it was sent, in an answer or an error, shows no secret."""
         monkeypatch.setenv("ASK_TOKEN", SECRET)
+        monkeypatch.setenv("ASK_KEY", 'a"b c/d')
 
         async def behave(request: Any, writer: Any) -> None:
             said = f"you said {request.headers['authorization']}".encode()
+            if b"spell" in request.body:
+                key = request.headers["key"]
+                said = f"{json.dumps(key)} {quote(key, safe='')}".encode()
             status = 500 if b"fail" in request.body else 200
             writer.write(http(status, said))
 
         async def run() -> None:
-            more = 'headers = { Authorization = "Bearer ${ASK_TOKEN}" }'
+            more = 'headers = { Authorization = "Bearer ${ASK_TOKEN}", Key = "${ASK_KEY}" }'
             async with service(behave) as served, offer(tool(served.port, more)) as session:
                 assert "you said ********" == await session.call("ask")
+                assert '"********" ********' == await session.call("ask", spell=1)
                 error = await session.failure("ask", fail=1)
                 assert "the service answered 500: you said ********" == str(error)
                 assert f"Bearer {SECRET}" == served.requests[0].headers["authorization"]
