@@ -125,6 +125,26 @@ class TestBarePython:
         listed = run(sandbox_python, archive, "tools", "--dir", session)
         assert ["echo  Give it back.", "      text: string"] == listed.stdout.splitlines()
 
+    def test_is_an_mcp_server(self, sandbox_python: str, archive: Path, session: Path) -> None:
+        """A bare Python serves MCP with it: the tools, and a call of one."""
+        arguments = {"name": "echo", "arguments": {"text": "grüße"}}
+        asked = (
+            {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+            {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": arguments},
+        )
+        done = subprocess.run(
+            [sandbox_python, "-I", "-S", str(archive), "mcp", "--dir", str(session)],
+            input="".join(json.dumps(each) + "\n" for each in asked),
+            env={},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (0, "") == (done.returncode, done.stderr)
+        listed, called = map(json.loads, done.stdout.splitlines())
+        assert ["echo"] == [tool["name"] for tool in listed["result"]["tools"]]
+        assert "grüße" == called["result"]["content"][0]["text"]
+
     def test_reads_its_own_contract(
         self, sandbox_python: str, archive: Path, session: Path
     ) -> None:
