@@ -342,12 +342,13 @@ def serve(box: Box, port: int) -> subprocess.Popen[bytes]:
 
 
 def drains_of(session: Path) -> list[int]:
-    """Return the processes that wait in a session."""
+    """Return the processes that wait in a session; those that only look are not among them."""
     asked = f"dir={session}".encode()
     found = []
     for name in os.listdir("/proc"):
         with suppress(OSError):
-            if name.isdigit() and asked in Path(f"/proc/{name}/cmdline").read_bytes():
+            words = Path(f"/proc/{name}/cmdline").read_bytes() if name.isdigit() else b""
+            if asked in words and b"\0window=0." not in words and b"\0window=" in words:
                 found.append(int(name))
     return found
 
