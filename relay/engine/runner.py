@@ -77,6 +77,7 @@ class Runner:
         state: str | os.PathLike[str] | None = None,
     ) -> None:
         self._live = _live(settings, None if state is None else os.path.abspath(state))
+        _refuse_remote(self._live.current)
         self._path, self._serves_many = _served(dir, root, self._live.current)
         self._tools = _registry(tools, self._live.current)
         self._guard = guard if guard is not None else self._tools.guard
@@ -231,6 +232,14 @@ class Runner:
         for session in loop.sessions:
             session.stop()
         shared.locks.close()
+
+
+def _refuse_remote(settings: RelaySettings) -> None:
+    if settings.backend != "local":
+        raise NothingToServe(
+            f"RELAY_BACKEND is {settings.backend}: a directory behind it is served by "
+            "relay.remote.runner.RemoteRunner, or by relay serve"
+        )
 
 
 def _served(

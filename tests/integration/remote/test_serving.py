@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from relay.engine.runner import NothingToServe, Runner
 from relay.hosts.daemon import DaemonHost
 from relay.hosts.host import Denied, Unreachable
 from relay.hosts.ssh import SshHost
 from relay.protocol import Request, encode_request
+from relay.settings import RelaySettings
 from tests.servers.box import TOKEN, Box, MemoryBox, echo, play
 from tests.servers.running import Server, available, daemon, daemon_program, free_port
 
@@ -307,3 +309,8 @@ class TestStart:
                     raise AssertionError("it started")
 
         play(story)
+
+    def test_local_runner(self, tmp_path: Path) -> None:
+        """A runner of local directories never serves one in the sandbox's stead."""
+        with pytest.raises(NothingToServe, match="RemoteRunner"):
+            Runner(tmp_path, tools={"echo": echo}, settings=RelaySettings(backend="daemon"))
