@@ -9,6 +9,7 @@ force before.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 from relay.engine.announce import announcement
@@ -41,6 +42,7 @@ class Obeying:
         self._loop = loop
         self._tools = tools
         self._running = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._watch = SettingsWatch(shared.hub, self._poke_soon)
         self._poke_scheduled = False
         self._following: Following | None = None
@@ -53,7 +55,7 @@ class Obeying:
         self._watch.arm(self._directories(self._live.directories))
         self._following = self._live.follow(events=False)
         self._applier = self._following.applier()
-        self._end = self._live.subscribe(lambda _old, _new: self._soon(self.apply))
+        self._end = self._live.subscribe(lambda _old, _new: self._changed())
         # A change between the first read of the settings and the subscription is not lost.
         self.apply()
         self._loop.chores.append(self._look)
@@ -129,9 +131,13 @@ class Obeying:
         self._poke_scheduled = False
         self._live.poke()
 
-    def _soon(self, callback: Callable[[], None]) -> None:
+    def _changed(self) -> None:
+        """Apply a change, in the engine's loop whoever has noticed it."""
+        if threading.get_ident() == self._thread:
+            self.apply()
+            return
         try:
-            self._running.call_soon_threadsafe(callback)
+            self._running.call_soon_threadsafe(self.apply)
         except RuntimeError:
             # RACE: the loop was closed before it was told; there is nobody to act any more.
             return

@@ -31,9 +31,9 @@ from relayconf.values import present
 if TYPE_CHECKING:
     from relayconf.live.snapshot import Live
 
-#: How often the sources are looked at without any event, in seconds (design section 6: with a watch
-#: a change acts within 25 ms, without one within 1.5 s).
-LOOK_EVERY = 1.0
+#: How often the sources are looked at without any event, in seconds: twice in the 1.5 s within which
+#: a change acts where there is no watch.
+LOOK_EVERY = 0.75
 
 
 log = logging.getLogger("relayconf")
