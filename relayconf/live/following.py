@@ -31,8 +31,8 @@ from relayconf.values import present
 if TYPE_CHECKING:
     from relayconf.live.snapshot import Live
 
-#: How often the sources are looked at without any event, in seconds: twice in the 1.5 s within which
-#: a change acts where there is no watch.
+#: How often the sources are looked at without any event, in seconds: twice in the 1.5 s within
+#: which a change acts where there is no watch.
 LOOK_EVERY = 0.75
 
 
