@@ -129,7 +129,8 @@ class Locks:
         fd = self._new(temp, self._runners)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.born_ns = self.born_ns or os.fstat(fd).st_mtime_ns
+            # The file's own time would be the same for two that start within a tick of the kernel.
+            self.born_ns = self.born_ns or time.time_ns()
             os.utime(fd, ns=(self.born_ns, self.born_ns))
             os.rename(temp, self.runner, src_dir_fd=self._runners, dst_dir_fd=self._runners)
         except OSError:

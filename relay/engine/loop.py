@@ -53,9 +53,12 @@ class Loop:
         self.sessions: list[Session] = []
         self.stopping = False
         self._shared = shared
+        #: Sessions that wait for a turn, and those among them in which somebody is known to wait.
         self._ready: deque[Session] = deque()
+        self._asked: deque[Session] = deque()
         self._blocked: dict[Session, None] = {}
         self._schedule: list[tuple[float, int, Session]] = []
+        self._last_asked = False
         self._entries = 0
         self._peers_at = 0.0
         self._wakes_at = 0.0
@@ -93,6 +96,12 @@ class Loop:
             session.queued = True
             self._ready.append(session)
 
+    def asked(self, session: Session) -> None:
+        """Give a session its turn before those that have only a directory to look through."""
+        if not session.awaited:
+            session.awaited = True
+            self._asked.append(session)
+
     def reschedule(self, session: Session) -> None:
         """Look at a session when it says; an earlier entry of it is void."""
         self._entries += 1
@@ -124,6 +133,8 @@ class Loop:
 
     def change(self) -> None:
         """Go by new limits, which are in the shared record already."""
+        # A runner that has joined since the last look tells the writers, and no longer this one.
+        self._meet_peers()
         self._shared.slots.change(self._shared.limits)
         if self.on_change is not None:
             self.on_change()
@@ -177,9 +188,10 @@ class Loop:
         enough = counters.requests + _PER_TURN
         clock = self._shared.clock
         until = clock() + _TURN
-        while self._ready and counters.requests < enough and clock() < until:
-            session = self._ready.popleft()
-            session.queued = False
+        while counters.requests < enough and clock() < until:
+            session = self._next()
+            if session is None:
+                break
             try:
                 outcome = session.pump(_PER_SESSION, until)
             except Exception:  # noqa: BLE001 - logged; the other sessions go on
@@ -188,10 +200,29 @@ class Loop:
             if outcome == "more":
                 # Whoever asked meanwhile comes before what this one has left.
                 self._shared.hub.absorb()
-                self.ready(session)
+                self._put_back(session)
             elif outcome == "blocked":
                 self._blocked[session] = None
-        return bool(self._ready)
+        return bool(self._ready or self._asked)
+
+    def _next(self) -> Session | None:
+        """Return whose turn it is: of either kind in turn, so that neither waits for the other."""
+        self._last_asked = not self._last_asked
+        if self._asked and (self._last_asked or not self._ready):
+            session = self._asked.popleft()
+            session.awaited = False
+        elif self._ready:
+            session = self._ready.popleft()
+            session.queued = False
+        else:
+            return None
+        return session
+
+    def _put_back(self, session: Session) -> None:
+        if session.has_hints:
+            self.asked(session)
+        else:
+            self.ready(session)
 
     def _freed(self, session: Session) -> None:
         """A slot is free: give it to the session that had it, or to one that waits longest."""
@@ -205,7 +236,7 @@ class Loop:
 
     def _unblock(self, session: Session) -> None:
         del self._blocked[session]
-        self.ready(session)
+        self._put_back(session)
 
     def _meet_peers(self) -> None:
         """Look who else is alive, and bury the dead."""

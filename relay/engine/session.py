@@ -50,6 +50,9 @@ class Owner(Protocol):
     def ready(self, session: Session) -> None:
         """The session has something to do."""
 
+    def asked(self, session: Session) -> None:
+        """The session has a hint of a request: somebody waits."""
+
     def reschedule(self, session: Session) -> None:
         """The session's ``due`` has changed."""
 
@@ -73,7 +76,7 @@ class Session:
         self.in_flight: set[str] = set()
         self.held = 0
         self.due = 0.0
-        self.queued = False
+        self.queued = self.awaited = False
         self.not_before: float | None = None
         self.place = Place(path, shared, self, judge=judge)
         self.residue: Residue | None = None
@@ -149,8 +152,8 @@ class Session:
         """Take a hint from the hub."""
         if len(self._hints) < _MOST_HINTS:
             self._hints.append(request)
-            if not self.queued:
-                self._owner.ready(self)
+            if not self.awaited:
+                self._owner.asked(self)
         else:
             self._want_scan("activity")
 
@@ -182,6 +185,11 @@ class Session:
         if had_watch != (self.place.watch is not None):
             # Between two ways of looking nothing may slip through.
             self._want_scan("closed" if had_watch else "activity")
+
+    @property
+    def has_hints(self) -> bool:
+        """Whether a request is known of that may be claimed."""
+        return bool(self._hints)
 
     def bury(self, then: Callback) -> None:
         """Look for claims of dead runners now, and call ``then`` when all are answered."""
