@@ -92,6 +92,7 @@ class Locks:
         self._marks_seen = _Seen()
         self._served: dict[Identity, set[str]] = {}
         self._marked: set[str] = set()
+        self._near: set[str] = set()
         self._open()
         _held.add(self)
 
@@ -244,10 +245,12 @@ class Locks:
         return all(mine > (self._known.get(runner, 0), runner) for runner in runners)
 
     def look(self) -> Peers:
-        """Return who else has a mark on each directory, and which of them are dead.
+        """Return who else has a mark on each directory, and which of this runner's peers are dead.
 
-        Cheap where nothing happened: a few stats, and one lock tried for each other runner. Where
-        the state directory was removed or replaced, this runner signs on again.
+        Cheap where nothing happened: a few stats, and one lock tried for each runner that shares a
+        directory with this one, or has none. Fifty runners that share nothing but the state leave
+        each other alone. Where the state directory was removed or replaced, this runner signs on
+        again.
 
         Raises:
             StateError: it was, and cannot be made again.
@@ -263,8 +266,14 @@ class Locks:
                     served.setdefault((int(found[1], 16), int(found[2], 16)), set()).add(found[3])
             self._served = served
             self._marked = set().union(*served.values())
-        others = self._marked.union(self._others())
+            # A mark of this runner's own changes the folder, so that this is never older than it.
+            self._near = set().union(*(served.get(identity, ()) for identity in self._marks))
+        others = self._near.union(set(self._others()) - self._marked)
         return Peers(self._served, {other for other in others if not self.is_alive(other)})
+
+    def are_known(self) -> bool:
+        """Whether surely nobody has come or gone since the last look."""
+        return self._marks_seen.same(self._folder) and self._runners_seen.same(self._runners)
 
     def _others(self) -> list[str]:
         """Return the ids of the other runners that signed on; some may be dead."""

@@ -134,7 +134,8 @@ class Loop:
     def change(self) -> None:
         """Go by new limits, which are in the shared record already."""
         # A runner that has joined since the last look tells the writers, and no longer this one.
-        self._meet_peers()
+        if not self._shared.locks.are_known():
+            self._meet_peers()
         self._shared.slots.change(self._shared.limits)
         if self.on_change is not None:
             self.on_change()

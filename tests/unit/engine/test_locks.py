@@ -75,6 +75,7 @@ class TestLiveness:
         other = Other(tmp_path, fork=fork)
         try:
             assert one.is_alive(other.runner)
+            one.mark(SESSION)
             assert {SESSION: {other.runner}} == one.look().served
             other.kill()
             deadline = time.monotonic() + 20
@@ -83,6 +84,18 @@ class TestLiveness:
                 assert time.monotonic() < deadline
             assert {other.runner} <= one.look().dead
             assert not one.is_alive(other.runner)
+        finally:
+            other.close()
+
+    def test_strangers(self, made: list[Locks], tmp_path: Path) -> None:
+        """Whoever serves other directories alone is looked at by those who share one with it."""
+        one, two = made
+        two.mark(SESSION)
+        other = Other(tmp_path, fork=False)
+        try:
+            assert {two.runner, other.runner} == one.look().served[SESSION]
+            other.kill()
+            assert (set(), {other.runner}) == (one.look().dead, two.look().dead)
         finally:
             other.close()
 
