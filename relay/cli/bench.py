@@ -57,6 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise RelayError(f"there is no part {unknown[0]!a}; the parts are {', '.join(PARTS)}")
     if not 0 < arguments.scale <= 1000:
         raise RelayError(f"--scale {arguments.scale:g}: it is above 0, and at most 1000")
+    for path in (arguments.json, arguments.plot):
+        if path and path != "-":
+            # Said now, and not after two minutes.
+            _write(path, "")
     results: dict[str, Any] = {"machine": _machine()}
     for name in arguments.parts or PARTS:
         sys.stderr.write(f"measuring {name}: {PARTS[name][1]}\n")
