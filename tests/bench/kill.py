@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import select
+import shutil
 import statistics
 import subprocess
 import sys
@@ -56,7 +57,10 @@ def relays(folder: Path, count: int, *, prefix: tuple[str, ...] = ()) -> Iterato
     (folder / "tools.toml").write_text(TOOLS)
     own = {n: v for n, v in os.environ.items() if not n.startswith(("RELAY", "AGENTA"))}
     own["RELAYCONF_STATE_DIR"] = str(folder / "state")
-    sessions = [folder / f"session-{number}" for number in range(count)]
+    # Sessions belong on a tmpfs; the state, which outlives a restart, is on a disk.
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    root = Path(tempfile.mkdtemp(dir=memory))
+    sessions = [root / f"session-{number}" for number in range(count)]
     runners = []
     try:
         for session in sessions:
@@ -75,6 +79,7 @@ def relays(folder: Path, count: int, *, prefix: tuple[str, ...] = ()) -> Iterato
             runner.terminate()
         for runner in runners:
             runner.wait()
+        shutil.rmtree(root)
 
 
 class Eye:
