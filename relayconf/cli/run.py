@@ -99,9 +99,9 @@ def _inherited() -> dict[bytes, bytes]:
 def _become(command: Sequence[str], environ: dict[bytes, bytes]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
-    for name in ("SIGPIPE", "SIGXFSZ"):
-        # Python ignores these for itself, and what is ignored stays so in the command.
-        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    # Python ignores these for itself, and what is ignored stays so in the command.
+    numbers = (signal.SIGPIPE, signal.SIGXFSZ)
+    ours = [signal.signal(number, signal.SIG_DFL) for number in numbers]
     try:
         os.execvpe(command[0], list(command), environ)  # noqa: S606 - becoming it is the purpose
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -110,6 +110,10 @@ def _become(command: Sequence[str], environ: dict[bytes, bytes]) -> int:
         return _refuse(command[0], error, EX_NOT_RUNNABLE)
     except ValueError:  # an empty one; no argument of ours can hold the NUL that is refused too
         return _refuse(command[0], OSError(0, "it is empty"), EX_NOT_FOUND)
+    finally:
+        # Only where there was nothing to become: a program that called us lives on.
+        for number, handler in zip(numbers, ours, strict=True):
+            signal.signal(number, handler)
 
 
 def _refuse(name: str, error: OSError, code: int) -> int:
