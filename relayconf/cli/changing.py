@@ -37,13 +37,15 @@ class Desk:
 
     Attributes:
         path: the state directory's.
-        directory: that directory, or ``None`` where a dry run found none.
+        group: the group that shares it.
+        directory: that directory, or ``None`` while there is none.
         live: the instances that were there when it began.
         choosing: finds settings by name.
         document: what is in force before.
     """
 
     path: str
+    group: str | None
     directory: StateDirectory | None
     live: list[Seen]
     choosing: Choosing
@@ -52,31 +54,32 @@ class Desk:
 
 @contextmanager
 def desk(arguments: argparse.Namespace) -> Iterator[Desk]:
-    """Open the state directory for a change; a dry run makes nothing.
+    """Look at the state directory for a change. It is made only once there is one to write.
 
     Raises:
-        WriteError: it cannot be made or opened.
-        StateError: a dry run cannot look at it.
+        WriteError: it cannot be opened or trusted, or there is no home to have one in.
     """
     sources = common.read(arguments).sources
     path, group = sources.state_dir, sources.state_group
     if path is None:
         raise WriteError(f"there is no home to keep overrides in: {FIX}; nothing was changed")
-    directory = _open(path, group, dry_run=arguments.dry_run)
+    with _nothing_changed():
+        directory = find(path, group=group, for_owner=True)
+    live = [] if directory is None else Listing(directory).live()
+    document = Reader(path, group=group, for_owner=True).read().document
+    found = Desk(path, group, directory, live, Choosing(arguments.target, live), document)
     try:
-        live = [] if directory is None else Listing(directory).live()
-        document = Reader(path, group=group, for_owner=True).read().document
-        yield Desk(path, directory, live, Choosing(arguments.target, live), document)
+        yield found
     finally:
-        if directory is not None:
-            directory.close()
+        if found.directory is not None:
+            found.directory.close()
 
 
-def _open(path: str, group: str | None, *, dry_run: bool) -> StateDirectory | None:
-    if dry_run:
-        return find(path, group=group, for_owner=True)
+@contextmanager
+def _nothing_changed() -> Iterator[None]:
+    """Say of a state directory that cannot be used that nothing was changed in it."""
     try:
-        return make(path, group=group, for_owner=True)
+        yield
     except StateError as error:
         raise WriteError(f"{error}; nothing was changed") from None
 
@@ -104,9 +107,15 @@ def change(
         edit = editing(document)
         return edit
 
-    if arguments.dry_run or desk.directory is None:
+    if arguments.dry_run:
         _print(arguments, desk, edit, None, _now(desk, settings))
         return 0
+    if desk.directory is None and not edit.lines:
+        _print(arguments, desk, edit, Outcome(desk.document, changed=False), _now(desk, settings))
+        return 0
+    if desk.directory is None:
+        with _nothing_changed():
+            desk.directory = make(desk.path, group=desk.group, for_owner=True)
     listing = Listing(desk.directory)
     outcome = Store(desk.directory, least=listing.highest()).change(noted)
     for alarm in outcome.alarms:

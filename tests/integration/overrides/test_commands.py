@@ -137,7 +137,7 @@ class TestRefusals:
         """Each refusal is one line that says what to do."""
         done = place.command(*words)
         assert (2, True, "") == (done.code, reason in done.err, done.out)
-        assert not (place.state / "overrides.json").exists()
+        assert not place.state.exists()
 
     def test_a_secret_is_never_set(self, place: Any) -> None:
         """Overrides are shown to everybody who may read them, so they hold none."""
@@ -206,6 +206,7 @@ class TestChanging:
         """It says so, exit 0."""
         done = place.restore("--wait", "5s")
         assert (0, True) == (done.code, "nothing to restore" in done.out)
+        assert not place.state.exists()
 
     def test_a_ttl_ends_by_itself(self, place: Any) -> None:
         """The process goes back, and its end is in the history, by auto."""
