@@ -1,6 +1,6 @@
 """Real servers for tests of the remote hop: a sandbox daemon and an sshd, on loopback.
 
-They are found on PATH, or by ``RELAY_TEST_SANDBOX_AGENT`` and ``RELAY_TEST_SSHD``; the daemon is
+They are found on PATH, or by ``SANDBOX_AGENT_FOR_TESTS`` and ``SSHD_FOR_TESTS``; the daemon is
 installed where it is missing and npm is there. Each start takes a free port and keeps it, so that a
 server that was killed comes back where it was.
 """
@@ -25,7 +25,7 @@ _HERE = Path(__file__).resolve().parent
 @cache
 def daemon_program() -> str | None:
     """Return the daemon's program, ``None`` where it is not to be had."""
-    named = os.environ.get("RELAY_TEST_SANDBOX_AGENT") or shutil.which("sandbox-agent")
+    named = os.environ.get("SANDBOX_AGENT_FOR_TESTS") or shutil.which("sandbox-agent")
     if named:
         return named
     done = subprocess.run([_HERE / "install"], stdout=subprocess.PIPE, text=True, check=False)
@@ -36,7 +36,7 @@ def daemon_program() -> str | None:
 def sshd_program() -> str | None:
     """Return the program of OpenSSH's server, ``None`` where it is not installed."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin"
-    return os.environ.get("RELAY_TEST_SSHD") or shutil.which("sshd", path=path)
+    return os.environ.get("SSHD_FOR_TESTS") or shutil.which("sshd", path=path)
 
 
 def available() -> list[str]:

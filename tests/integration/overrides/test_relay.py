@@ -256,7 +256,8 @@ class TestProof:
     def test_the_directory_may_be_emptied(self, relay: Relay) -> None:
         """Deleted in mid-incident, the state comes back with the kill, and goes on working."""
         relay.change("kill", "RELAY_LOCAL_WATCH_ENABLED")
-        shutil.rmtree(relay.place.state.rename(relay.place.folder / "gone"))
+        # The relay may still write into what it holds open; that it is away is what counts.
+        shutil.rmtree(relay.place.state.rename(relay.place.folder / "gone"), ignore_errors=True)
         relay.place.until((relay.place.state / "overrides.json").exists)
         done = relay.place.run(
             "restore", "RELAY_LOCAL_WATCH_ENABLED", "--reason", "r", "--wait", "20s"

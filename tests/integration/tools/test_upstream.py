@@ -316,7 +316,7 @@ class TestTools:
 
 def test_no_server_is_left(odd: Odd) -> None:
     """After all that, no process of these tests runs any more."""
-    mine = str(os.path.dirname(odd.program.parent))
+    mine = str(odd.program)
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline") as file:
