@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import ssl
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +15,7 @@ from relay.tools.credentials import Credentials, Template, Unresolvable, templat
 from relay.tools.registry import TOOL_NAME, Tool, ToolsError, python_tool
 from relay.tools.tables import Table
 from relay.tools.targets import find
+from relay.tools.transport import Reach
 from relay.tools.validate import Validator
 from relay.tools.web import METHODS, Endpoint, Hosts, Web, http_tool
 
@@ -44,20 +47,35 @@ class Making:
     def __init__(self, folder: str, credentials: Credentials) -> None:
         self.folder = folder
         self.credentials = credentials
-        self.allowed = Allowed()
-        self.web = Web(credentials, self.allowed)
+        self.reach = Reach(Allowed())
+        self.web = Web(credentials, self.reach)
         self.hosts: list[str] = []
 
     def read_rules(self, table: Table) -> None:
         """Take in the table ``[http]``, which holds for every HTTP tool and MCP server."""
-        table.only(("allow_hosts", "allow_private"))
+        table.only(("allow_hosts", "allow_private", "ca_file"))
         self.hosts = table.words("allow_hosts")
-        words = table.words("allow_private")
+        allowed = Allowed()
         try:
-            self.allowed = Allowed(networks(words))
+            allowed = Allowed(networks(table.words("allow_private")))
         except ValueError as error:
             table.fault(f"allow_private: {error}", "allow_private")
-        self.web = Web(self.credentials, self.allowed)
+        self.reach = Reach(allowed, self._authorities(table))
+        self.web = Web(self.credentials, self.reach)
+
+    def _authorities(self, table: Table) -> str | None:
+        given = table.text("ca_file")
+        if given is None:
+            return None
+        path = os.path.join(self.folder, given)
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+        except ssl.SSLError:
+            table.fault(f"ca_file: {path} holds no certificate in PEM", "ca_file")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            table.fault(f"ca_file: {path} cannot be read: {reason}", "ca_file")
+        return path
 
 
 def read_tool(name: str, table: Table, making: Making) -> Tool | None:

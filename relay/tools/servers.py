@@ -45,7 +45,7 @@ class Servers:
 
     def _make(self, kind: Any, server: Server, changed: Callable[[], None]) -> Any:
         making = self.making
-        return kind(server, credentials=making.credentials, allowed=making.allowed, changed=changed)
+        return kind(server, credentials=making.credentials, reach=making.reach, changed=changed)
 
 
 def read_server(name: str, table: Table, servers: Servers) -> None:

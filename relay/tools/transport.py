@@ -7,8 +7,13 @@ with httpcore, and httpx2 with httpcore2. Nothing of the environment's (a proxy)
 from __future__ import annotations
 
 import importlib
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self
+
+import httpx
 
 from relay.tools.addresses import Allowed, CheckedBackend
 from relay.tools.registry import Failure
@@ -22,6 +27,32 @@ _KEPT_FOR = 30.0
 
 #: The end of one event on a stream of events, after which counting begins anew.
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where connections may lead, and who may vouch for the server at their end.
+
+    Attributes:
+        allowed: the addresses.
+        ca_file: a PEM file of authorities, beside the public ones.
+    """
+
+    allowed: Allowed
+    ca_file: str | None = None
+
+    def trust(self) -> ssl.SSLContext:
+        """Return the rules by which a server has to prove its name.
+
+        The public authorities are certifi's, or those of SSL_CERT_FILE or SSL_CERT_DIR.
+
+        Raises:
+            OSError: a file of authorities cannot be read, or holds none.
+        """
+        context = httpx.create_ssl_context()
+        if self.ca_file is not None:
+            context.load_verify_locations(self.ca_file)
+        return context
 
 
 class Bounded:
@@ -59,8 +90,80 @@ def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
     return next((value for key, value in headers if key.lower() == name), b"")
 
 
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    """One generation of the library: its two halves, and the bounded body that it takes."""
+
+    httpx: Any
+    httpcore: Any
+    body: Any
+
+
+@cache
+def _generation(number: str) -> _Generation:
+    client = importlib.import_module(f"httpx{number}")
+    core = importlib.import_module(f"httpcore{number}")
+    return _Generation(client, core, type("Body", (Bounded, client.AsyncByteStream), {}))
+
+
+class _Transport:
+    """Hands the requests of one client to a pool of connections to allowed addresses."""
+
+    def __init__(
+        self, library: _Generation, reach: Reach, limit: int, saw: Callable[[Any, int], None]
+    ) -> None:
+        core = library.httpcore
+        self._library = library
+        self._limit = limit
+        self._saw = saw
+        self._backend = CheckedBackend(core.AnyIOBackend(), reach.allowed, core.ConnectError)
+        self._pool = core.AsyncConnectionPool(
+            ssl_context=reach.trust(),
+            max_connections=_MOST,
+            max_keepalive_connections=_KEPT,
+            keepalive_expiry=_KEPT_FOR,
+            network_backend=self._backend,
+        )
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Send a request, and return its answer, whose body is still to come."""
+        response = await self._pool.handle_async_request(self._core_request(request))
+        self._saw(request, response.status)
+        kind = _header(response.headers, b"content-type")
+        events = kind.startswith(b"text/event-stream")
+        return self._library.httpx.Response(
+            status_code=response.status,
+            headers=response.headers,
+            stream=self._library.body(response.stream, self._limit, events=events),
+            extensions=response.extensions,
+        )
+
+    def _core_request(self, request: Any) -> Any:
+        core, url = self._library.httpcore, request.url
+        return core.Request(
+            method=request.method,
+            url=core.URL(
+                scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+            ),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        self._backend.close()
+        await self._pool.aclose()
+
+
 def checked_client(
-    allowed: Allowed,
+    reach: Reach,
     *,
     limit: int,
     timeout: float,
@@ -71,61 +174,19 @@ def checked_client(
     """Return an asynchronous client of httpx, which connects to allowed addresses alone.
 
     Args:
-        allowed: the addresses.
+        reach: the addresses, and whom it trusts.
         limit: bytes of one answer.
         timeout: seconds to connect, to write, and for each piece of an answer.
         headers: sent with each request.
         generation: "" for httpx, "2" for httpx2.
         saw: told of each request and the status of its answer.
+
+    Raises:
+        OSError: a file of authorities cannot be used.
     """
-    httpx: Any = importlib.import_module(f"httpx{generation}")
-    httpcore: Any = importlib.import_module(f"httpcore{generation}")
-    backend = CheckedBackend(httpcore.AnyIOBackend(), allowed, httpcore.ConnectError)
-    pool = httpcore.AsyncConnectionPool(
-        ssl_context=httpx.create_ssl_context(),
-        max_connections=_MOST,
-        max_keepalive_connections=_KEPT,
-        keepalive_expiry=_KEPT_FOR,
-        network_backend=backend,
-    )
-
-    class Body(Bounded, httpx.AsyncByteStream):  # type: ignore[misc]  # its kind is chosen at run time
-        """The body as the client takes it."""
-
-    class Transport(httpx.AsyncBaseTransport):  # type: ignore[misc]  # likewise
-        """Hands a request of httpx to httpcore."""
-
-        async def handle_async_request(self, request: Any) -> Any:
-            url = request.url
-            response = await pool.handle_async_request(
-                httpcore.Request(
-                    method=request.method,
-                    url=httpcore.URL(
-                        scheme=url.raw_scheme,
-                        host=url.raw_host,
-                        port=url.port,
-                        target=url.raw_path,
-                    ),
-                    headers=request.headers.raw,
-                    content=request.stream,
-                    extensions=request.extensions,
-                )
-            )
-            saw(request, response.status)
-            kind = _header(response.headers, b"content-type")
-            return httpx.Response(
-                status_code=response.status,
-                headers=response.headers,
-                stream=Body(response.stream, limit, events=kind.startswith(b"text/event-stream")),
-                extensions=response.extensions,
-            )
-
-        async def aclose(self) -> None:
-            backend.close()
-            await pool.aclose()
-
-    return httpx.AsyncClient(
-        transport=Transport(),
+    library = _generation(generation)
+    return library.httpx.AsyncClient(
+        transport=_Transport(library, reach, limit, saw),
         timeout=timeout,
         headers=headers,
         follow_redirects=False,

@@ -24,12 +24,11 @@ from mcp.client.streamable_http import streamable_http_client
 
 from relay.engine.telemetry import escaped
 from relay.errors import ToolError
-from relay.tools.addresses import Allowed
 from relay.tools.command import ALLOWED, environment
 from relay.tools.credentials import Credentials, Template
 from relay.tools.pipes import TOO_LARGE, Pipes
 from relay.tools.registry import TOOL_NAME, Call, Failure, Tool, ToolsError
-from relay.tools.transport import checked_client
+from relay.tools.transport import Reach, checked_client
 from relayconf.secretnames import may_be_secret
 
 _log = logging.getLogger("relay.tools")
@@ -104,7 +103,7 @@ class Upstream:
     Args:
         server: which.
         credentials: fill its variables and headers.
-        allowed: the addresses that its url may lead to.
+        reach: where its url may lead.
         changed: called when ``tools`` has changed.
         draw: a random number from 0 to 1.
     """
@@ -114,14 +113,14 @@ class Upstream:
         server: Server,
         *,
         credentials: Credentials,
-        allowed: Allowed,
+        reach: Reach,
         changed: Callable[[], None],
         draw: Callable[[], float] = random.random,
     ) -> None:
         self.server = server
         self.tools: tuple[Tool, ...] = ()
         self._credentials = credentials
-        self._allowed = allowed
+        self._reach = reach
         self._changed = changed
         self._draw = draw
         self._client: Client | None = None
@@ -209,7 +208,7 @@ class Upstream:
             ).connect()
         headers = {name: value.fill() for name, value in server.headers.items()}
         client = checked_client(
-            self._allowed,
+            self._reach,
             limit=server.limit,
             timeout=_TO_CONNECT,
             headers=headers,

@@ -19,10 +19,10 @@ import httpx
 
 from relay.engine.telemetry import escaped
 from relay.errors import ToolError
-from relay.tools.addresses import Allowed, NotAllowed
+from relay.tools.addresses import NotAllowed
 from relay.tools.credentials import Credentials, Template, Unresolvable
 from relay.tools.registry import Call, Failure, Tool
-from relay.tools.transport import checked_client
+from relay.tools.transport import Reach, checked_client
 
 _log = logging.getLogger("relay.tools")
 
@@ -85,13 +85,13 @@ class Web:
     """What all HTTP tools of a runner share: their connections, opened when first needed."""
 
     credentials: Credentials
-    allowed: Allowed
+    reach: Reach
     _client: httpx.AsyncClient | None = field(default=None, init=False)
 
     def client(self) -> httpx.AsyncClient:
         """Return the client that keeps the connections."""
         if self._client is None:
-            self._client = checked_client(self.allowed, limit=_MOST_BYTES, timeout=_PATIENCE)
+            self._client = checked_client(self.reach, limit=_MOST_BYTES, timeout=_PATIENCE)
         return self._client
 
     async def close(self) -> None:

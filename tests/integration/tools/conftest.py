@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -110,10 +111,12 @@ def answer(status: int, body: bytes = b"", **headers: str) -> bytes:
 
 
 @asynccontextmanager
-async def serving(behave: Behaviour, host: str = "127.0.0.1") -> AsyncIterator[Service]:
+async def serving(
+    behave: Behaviour, host: str = "127.0.0.1", *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Service]:
     """Run a service."""
     service = Service(behave)
-    server = await asyncio.start_server(service.serve, host, 0)
+    server = await asyncio.start_server(service.serve, host, 0, ssl=tls)
     service.port = server.sockets[0].getsockname()[1]
     try:
         yield service
