@@ -89,11 +89,11 @@ class Held:
 
 
 class Directory:
-    """The directory that a path names now. Safe across threads."""
+    """The directory that a path names, ``held`` as of the last look. Safe across threads."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._held = Held(path)
+        self.held = Held(path)
 
     def current(self) -> Held:
         """Return the directory at the path.
@@ -101,10 +101,10 @@ class Directory:
         Raises:
             NoDirectory: there is none now.
         """
-        held = self._held
+        held = self.held
         if identity(self.path) != held.identity:
             # RACE: two threads may both open the new one; the loser's closes with its call.
-            held = self._held = Held(self.path)
+            held = self.held = Held(self.path)
         return held
 
 

@@ -8,6 +8,7 @@ written once, and waiting once for each way of waiting. Ground floor.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Callable, Dict, Generator, NamedTuple, Optional
 
 from relay.client.directory import Directory, Held
@@ -63,7 +64,7 @@ class Exchange:
         self,
         question: Question,
         directory: Directory,
-        options: OptionsSource,
+        source: OptionsSource,
         *,
         clock: Callable[[], float],
         random: RandomBytes,
@@ -72,15 +73,16 @@ class Exchange:
         self.state = NEW
         self._question = question
         self._directory = directory
-        self._source = options
+        self._source = source
         self._clock = clock
         self._random = random
         self._watch_after = watch_after
-        held = directory.current()
-        self._options = options.current(held)
+        held = directory.held
+        self._options = source.latest(held)
         self.waiter = Waiter(held, watch=self._options.watch)
         own = question.timeout
         self._timeout = self._options.timeout if own is None else own
+        self._begun: Optional[float] = None
         self._deadline = 0.0
         self._call_id = self._request = ""
 
@@ -93,10 +95,7 @@ class Exchange:
         refusals = 0
         try:
             while True:
-                self._name_it()
-                if not self._watch_after:
-                    yield 0.0
-                self._publish()
+                self._ask()
                 response = yield from self._response()
                 if response.code != "not_executed":
                     return self._settle(response)
@@ -110,33 +109,45 @@ class Exchange:
             if self.state == ASKED:
                 self._withdraw()
 
-    def _name_it(self) -> None:
-        """Choose the next request's id, before anybody listens for its response."""
-        own_id = self._question.call_id
-        id_ = new_id(self._question.tool if own_id is None else own_id, random=self._random)
+    def _ask(self) -> None:
+        """Publish the request, under a new id.
+
+        It goes to the directory as it was at the last look, by the options of then. Whether that is
+        still right is looked at while the runner works (``_catch_up``), not while it waits.
+        """
+        tool, args, own_id, _ = self._question
+        id_ = new_id(tool if own_id is None else own_id, random=self._random)
         self._call_id = id_ if own_id is None else own_id
         self._request, self.waiter.name = id_ + REQUEST_SUFFIX, id_ + RESPONSE_SUFFIX
-
-    def _publish(self) -> None:
-        question, held, now = self._question, self.waiter.held, self._clock()
-        if self.state == NEW:
+        now = self._clock()
+        if self._begun is None:
             # The time runs from here, so that the runner is told just what the caller asked for.
+            self._begun = now
             self._deadline = now + self._timeout
         left = max(round((self._deadline - now) * 1000), 1)
-        data = encode_request(Request(question.tool, self._call_id, question.args, left))
-        self.state = ASKED
+        self._publish(encode_request(Request(tool, self._call_id, args, left)))
+
+    def _publish(self, data: bytes) -> None:
+        held = self.waiter.held
+        before, self.state = self.state, ASKED
         try:
             publish(held.fd, self._request, data, mode=held.mode)
         except OSError as error:
-            self.state = NEW
-            if not held.is_at_its_path():
-                raise NoDirectory(f"the session directory {held.path!r} is gone") from None
-            text = f"the request cannot be written in {held.path!r}: {error.strerror}"
-            raise CannotPublish(text) from None
+            self.state = before
+            self.waiter.held = self._directory.current()
+            if self.waiter.held is held:
+                text = f"the request cannot be written in {held.path!r}: {error.strerror}"
+                raise CannotPublish(text) from None
+            self._publish(data)
 
     def _response(self) -> Generator[float, bool, Response]:
         """Wait for the response, on events with the poll underneath, until the deadline."""
-        response = (yield from self._glance()) if self._watch_after else self._look()
+        if self._watch_after:
+            response = yield from self._glance()
+        else:
+            self._catch_up()
+            yield 0.0
+            response = self._look()
         interval, idle = self._options.poll, 0
         while response is None:
             left = self._deadline - self._clock()
@@ -148,9 +159,29 @@ class Exchange:
                 if idle >= self._options.idle_grow_after:
                     interval = min(interval * 2, self._options.poll_max)
             response = self._look()
-            if response is None and self._refresh():
-                interval, idle = self._options.poll, 0
+            if response is None:
+                # Without a directory: it may be made again before the deadline, or its runner may
+                # still hold the old one.
+                with suppress(NoDirectory):
+                    if self._refresh():
+                        interval, idle = self._options.poll, 0
         return response
+
+    def _catch_up(self) -> None:
+        """Take in what has changed since the last call, while the runner is at work."""
+        try:
+            changed = self._refresh()
+        except NoDirectory:
+            # RACE: a runner that holds the old directory may have it, and will answer there.
+            if self._withdraw():
+                raise
+            return
+        if not changed or self._question.timeout is not None or self._begun is None:
+            return
+        if self._timeout != self._options.timeout:
+            self._timeout = self._options.timeout
+            self._deadline = self._begun + self._timeout
+            self._ask_again(self.waiter.held)
 
     def _glance(self) -> Generator[float, bool, Optional[Response]]:
         """Look at short intervals before a watch is made."""
@@ -183,27 +214,26 @@ class Exchange:
         return decode_response(data)
 
     def _refresh(self) -> bool:
-        """Take in that the directory or relay.json has changed; tell whether options have."""
-        try:
-            held = self._directory.current()
-        except NoDirectory:
-            # It may be made again before the deadline, or its runner may still hold the old one.
-            return False
+        """Take in that the directory or relay.json has changed; tell whether options have.
+
+        Raises:
+            NoDirectory: there is no directory at the path now.
+        """
+        held = self._directory.current()
         if held is not self.waiter.held:
-            self._move(held)
+            self._ask_again(held)
         before, self._options = self._options, self._source.current(held)
         self.waiter.watch = self._options.watch
         return before != self._options
 
-    def _move(self, held: Held) -> None:
-        """Go on in the directory that has taken the place of the one the request was put in."""
+    def _ask_again(self, held: Held) -> None:
+        """Ask by what is true now: in another directory, or with another deadline."""
         # RACE: where the request is still there, no runner has it, and it is put again; where it
         # is not, a runner may have it, and only its answer is waited for.
         still_there = discard(self.waiter.held.fd, self._request)
         self.waiter.held = held
         if still_there:
-            self._name_it()
-            self._publish()
+            self._ask()
 
     def _give_up(self) -> Response:
         tool, seconds = self._question.tool, self._timeout

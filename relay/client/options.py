@@ -95,6 +95,10 @@ class OptionsSource:
         self._own = own
         self._read: Tuple[Optional[_Stamp], Optional[Options]] = (None, None)
 
+    def latest(self, held: Held) -> Options:
+        """Return the options as of the last look, where there was one."""
+        return self._read[1] or self.current(held)
+
     def current(self, held: Held) -> Options:
         """Return the options now; they are made anew only when relay.json has changed."""
         stamp, options = self._read

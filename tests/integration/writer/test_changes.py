@@ -13,7 +13,7 @@ import pytest
 from relay import protocol
 from relay.client.wakes import ThreadWakes
 from relay.client.writer import Writer
-from relay.errors import CallTimeout
+from relay.errors import CallTimeout, NoDirectory
 
 Serve = Callable[..., Any]
 Appear = Callable[[Path, str, bytes], None]
@@ -45,6 +45,26 @@ class TestDirectoryReplaced:
         session.mkdir()
         serve(session)
         assert "2" == writer.call("echo", {"text": "2"})
+
+    def test_gone_before_a_call(self, session: Path) -> None:
+        """A call where there is no directory any more ends at once, and leaves nothing behind."""
+        writer = Writer(session)
+        moved = session.rename(session.parent / "elsewhere")
+        with pytest.raises(NoDirectory):
+            writer.call("any")
+        assert [] == os.listdir(moved)
+        moved.rmdir()
+        with pytest.raises(NoDirectory):
+            writer.call("any")
+
+    def test_moved_between_calls(self, session: Path, serve: Serve) -> None:
+        """A call goes to the directory that is at the path now, and leaves nothing in another."""
+        writer = Writer(session)
+        moved = session.rename(session.parent / "elsewhere")
+        session.mkdir()
+        serve(session)
+        assert "1" == writer.call("echo", {"text": "1"})
+        assert [] == os.listdir(moved)
 
     def test_while_a_request_lies_there(
         self, session: Path, appear: Appear, tmp_path: Path
@@ -99,6 +119,18 @@ class TestDirectoryReplaced:
 
 
 class TestRelayJson:
+    def test_another_deadline_between_calls(self, session: Path, tell: Callable[..., None]) -> None:
+        """A changed RELAY_TIMEOUT_MS counts for the next call already, and its runner is told."""
+        tell(RELAY_TIMEOUT_MS=(60_000, "default"))
+        writer = Writer(session)
+        assert 60.0 == writer.options.timeout
+        tell(RELAY_TIMEOUT_MS=(5_000, "override"))
+        steps = writer.exchange("any").steps()
+        next(steps)
+        (request,) = (json.loads(path.read_bytes()) for path in session.glob("*.req.json"))
+        steps.close()
+        assert 4_000 < request["timeoutMs"] <= 5_000
+
     def test_a_kill_reaches_a_waiting_call(self, session: Path, tell: Callable[..., None]) -> None:
         """A call that waits on its watch leaves it when the flag is killed outside."""
         exchange = Writer(session).exchange("any")
