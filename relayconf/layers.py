@@ -9,12 +9,25 @@ from __future__ import annotations
 import os
 import stat
 from errno import EINVAL
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 from relayconf.errors import SourceError, TargetError
 from relayconf.nearest import nearest
 from relayconf.problems import Problem
 from relayconf.setting import Contract
+
+if TYPE_CHECKING:
+    from relayconf.fleet.options import FleetOptions
 
 #: Every layer, low to high. A value in a later one beats a value in an earlier one.
 ORDER = (
@@ -71,7 +84,7 @@ class Sources(NamedTuple):
     selects sections and files of settings in ``config_dir``; ``secrets_dir`` holds one file for
     each secret. With ``config_dir`` or ``secrets_dir`` of ``None`` nothing is read there; a file
     that ``NAME_FILE`` names is read all the same. ``state_dir`` holds the overrides, and
-    ``state_group`` is the group that shares it.
+    ``state_group`` is the group that shares it. ``fleet`` is how to reach those of all hosts.
     """
 
     environ: Mapping[str, str]
@@ -82,6 +95,7 @@ class Sources(NamedTuple):
     secrets_dir: Optional[str] = None
     state_dir: Optional[str] = None
     state_group: Optional[str] = None
+    fleet: Optional[FleetOptions] = None
 
     def __repr__(self) -> str:
         options = [option.partition("=")[0] for option in self.options if "=" in option]

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from relayconf.declare import Doc, Env, Example
+from pydantic import SecretStr
+
+from relayconf.declare import Clamp, Doc, Env, Example, NotBelow, Url, ms, seconds
 from relayconf.settings import Settings
+
+
+class Durability(StrEnum):
+    """What a change of the fleet has to reach before it counts as safe."""
+
+    MEMORY = "memory"
+    DISK = "disk"
+    REPLICA = "replica"
 
 
 class RelayconfSettings(Settings, target="relayconf", prefix="RELAYCONF_"):
@@ -68,6 +80,100 @@ class RelayconfSettings(Settings, target="relayconf", prefix="RELAYCONF_"):
             "files 0660. Members of the group are trusted.",
         ),
     ] = None
+    fleet_url: Annotated[
+        Url | None,
+        Env("RELAYCONF_FLEET_URL"),
+        Example("rediss://redis.internal:6379/0"),
+        Doc(
+            "The Redis or Valkey server through which kills and overrides reach every host.",
+            "redis:// is plain TCP, rediss:// is TLS; the path is the number of the database. A "
+            "user and a password in it are a secret; better give them by their own settings. Where "
+            "it is set, kill, set and restore act on the fleet, unless --local is given. Without "
+            "it everything stays on this host.",
+        ),
+    ] = None
+    fleet_user: Annotated[
+        str | None,
+        Env("RELAYCONF_FLEET_USER"),
+        Example("relayconf"),
+        Doc(
+            "The ACL user of the fleet's server.",
+            "Without it, and without one in the url, the server's default user.",
+        ),
+    ] = None
+    fleet_password: Annotated[
+        SecretStr | None,
+        Env("RELAYCONF_FLEET_PASSWORD"),
+        Doc(
+            "The password for the fleet's server.",
+            "Best as a file: a Compose secret named after it, or RELAYCONF_FLEET_PASSWORD_FILE. It "
+            "beats one in the url. A file is read again before each connection, so that a new "
+            "password needs no restart.",
+        ),
+    ] = None
+    fleet_ca_file: Annotated[
+        Path | None,
+        Env("RELAYCONF_FLEET_CA_FILE"),
+        Example("/run/secrets/fleet_ca.pem"),
+        Doc(
+            "The certificates (PEM) by which the fleet's server is known over TLS.",
+            "Without it the system's own. A server that none of them vouches for is never talked "
+            "to, and so is one of another name.",
+        ),
+    ] = None
+    fleet_prefix: Annotated[
+        str,
+        Env("RELAYCONF_FLEET_PREFIX"),
+        Example("relayconf"),
+        Doc(
+            "What the names of the fleet's keys on its server begin with.",
+            "Fleets that share a server differ in it. A key is called {relayconf}:state, say, so "
+            "that all lie in one slot of a cluster, and an ACL rule can name them.",
+        ),
+    ] = "relayconf"
+    fleet_heartbeat: Annotated[
+        timedelta,
+        Env("RELAYCONF_FLEET_HEARTBEAT_MS"),
+        Clamp("100ms", "30s"),
+        Doc(
+            "How often each process compares what it has with the fleet's server.",
+            "A process is FRESH while its last comparison is at most twice as long ago. Each one "
+            "costs the server two commands; a thousand instances at 1s cost it some two thousand a "
+            "second.",
+        ),
+    ] = seconds(1)
+    fleet_blind_after: Annotated[
+        timedelta,
+        Env("RELAYCONF_FLEET_BLIND_AFTER_MS"),
+        Clamp("1s", "24h"),
+        NotBelow("RELAYCONF_FLEET_HEARTBEAT_MS"),
+        Doc(
+            "How long a process may be STALE before it counts as BLIND.",
+            "Until then every override stays in force as it was. After it each flag does what it "
+            "declares for being blind: hold what it has, its safe value, or what is configured. A "
+            "kill that is known stays in force in any case.",
+        ),
+    ] = seconds(60)
+    fleet_durability: Annotated[
+        Durability,
+        Env("RELAYCONF_FLEET_DURABILITY"),
+        Doc(
+            "How safe a change must be on the fleet's server: memory, disk or replica.",
+            "memory: the server has it. disk: its append-only file is synced (Redis 7.2, Valkey). "
+            "replica: at least one replica has it too. A change that does not get there is in "
+            "force all the same; the command says what was reached, and --wait exits 3.",
+        ),
+    ] = Durability.MEMORY
+    fleet_timeout: Annotated[
+        timedelta,
+        Env("RELAYCONF_FLEET_TIMEOUT_MS"),
+        Clamp("50ms", "60s"),
+        Doc(
+            "How long a connection, or an answer, of the fleet's server may take.",
+            "A command that has to give up takes a kill to this host alone and leaves it for the "
+            "server.",
+        ),
+    ] = ms(2000)
     strict: Annotated[
         bool,
         Env("RELAYCONF_STRICT"),
