@@ -9,6 +9,7 @@
      +-- TargetError        a target that names nothing known
      +-- StateError         a state directory that cannot be used or trusted
      +-- WriteError         a change of the overrides that could not be written
+     +-- FleetUnavailable   the fleet's store gives no answer that could be used
      +-- StrictError        ``--strict`` found problems; carries all of them
      +-- FlagError          a question to a flag that it has no answer to
 
@@ -68,6 +69,15 @@ class WriteError(RelayconfError):
     """A change of the overrides could not be written; nothing was changed."""
 
     code = "write"
+
+
+class FleetUnavailable(RelayconfError):
+    """The fleet's store cannot be reached, refuses, or answers nonsense.
+
+    Whether a change that was under way took place is not known. The text never holds a password.
+    """
+
+    code = "fleet"
 
 
 class FlagError(RelayconfError):

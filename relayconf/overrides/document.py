@@ -50,6 +50,7 @@ class Override(NamedTuple):
 
     ``value`` is text; a kill's counts for nothing. ``end`` is when it ends by itself. Times are UTC
     stamps. ``generation`` is that of the document in which it came, 0 where that is unknown.
+    ``store`` is where it stands.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Override(NamedTuple):
     made_at: Optional[str] = None
     end: Optional[End] = None
     generation: int = 0
+    store: str = "overrides.json"
 
     @property
     def key(self) -> Tuple[str, str, str]:
@@ -72,7 +74,7 @@ class Override(NamedTuple):
     @property
     def origin(self) -> str:
         """Where it stands, as ``explain`` says it."""
-        return f"overrides.json#{excerpt(self.id, 40)}"
+        return f"{self.store}#{excerpt(self.id, 40)}"
 
 
 class Quarantined(NamedTuple):
