@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from relay import strictjson
 from relay.errors import BadRequest, BadResponse
 
 REQUEST_SUFFIX = ".req.json"
 RESPONSE_SUFFIX = ".res.json"
+CANCEL_SUFFIX = ".cancel"
 RELAY_JSON = "relay.json"
 
 #: The number in relay.json that a writer of this version understands.
@@ -25,6 +26,10 @@ PROTOCOL = 1
 #: Bytes of the longest relay.json, tools and their schemas in it. A writer reads no longer one: it
 #: trusts its runner, not its disk.
 MAX_RELAY_JSON = 1024 * 1024
+
+#: What relay.json lists under ``features`` where its runner obeys cancels. A writer asks no other
+#: runner to stop: the file would lie there for good.
+CANCELS = "cancel"
 
 #: What a response's ``code`` may be.
 CODES = frozenset(
@@ -48,8 +53,8 @@ _ID_LENGTH = 200
 _RUNNER_LENGTH = 32
 _NONCE_LENGTH = 80
 
-_WORD_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-_NONCE_CHARS = _WORD_CHARS | {"."}
+_WORD_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+_NONCE_CHARS = _WORD_CHARS + "."
 
 #: Relay-owned names beside requests and responses that are written under a temp name.
 _OTHER_OWNED = frozenset({RELAY_JSON, "relay-probe", ".relay-lease"})
@@ -99,7 +104,7 @@ def new_id(call_id: str, *, random: RandomBytes = os.urandom) -> str:
         random: the source of the 12 hexadecimal digits that make two equal call ids differ.
     """
     kept = call_id[:_CALL_ID_KEPT]
-    if not _WORD_CHARS.issuperset(kept):
+    if kept.strip(_WORD_CHARS):
         kept = "".join(c if c in _WORD_CHARS else "_" for c in kept)
     cleaned = kept or "call"
     return f"{cleaned}-{random(6).hex()}"
@@ -118,6 +123,17 @@ def parse_claim(name: str) -> Optional[Tuple[str, str]]:
     return None
 
 
+def cancel_name(id: str) -> str:  # noqa: A002 - as above
+    """Return the name of the file by which a writer tells the runner of ``id`` to stop."""
+    return f"{id}{CANCEL_SUFFIX}"
+
+
+def parse_cancel(name: str) -> Optional[str]:
+    """Return the id of the request that a file asks to stop, or ``None`` where it is none such."""
+    id_ = name[: -len(CANCEL_SUFFIX)]
+    return id_ if name.endswith(CANCEL_SUFFIX) and _is_word(id_, _ID_LENGTH) else None
+
+
 def temp_name(name: str, *, random: RandomBytes = os.urandom) -> str:
     """Return a fresh name for ``name`` while it is being written."""
     return f"{name}.tmp.{random(6).hex()}"
@@ -133,8 +149,9 @@ def is_temp(name: str) -> bool:
     return final.endswith(RESPONSE_SUFFIX) and _is_word(final[: -len(RESPONSE_SUFFIX)], _ID_LENGTH)
 
 
-def _is_word(text: str, longest: int, chars: FrozenSet[str] = _WORD_CHARS) -> bool:
-    return 0 < len(text) <= longest and chars.issuperset(text)
+def _is_word(text: str, longest: int, chars: str = _WORD_CHARS) -> bool:
+    # Nothing but such characters: stripped of them, nothing is left.
+    return 0 < len(text) <= longest and not text.strip(chars)
 
 
 def encode_request(request: Request) -> bytes:
@@ -296,6 +313,24 @@ def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600) -> None:
     except BaseException:
         discard(dirfd, temp)
         raise
+
+
+def ask_to_stop(dirfd: int, id: str, *, mode: int = 0o600) -> bool:  # noqa: A002 - as above
+    """Tell the runner that has a request that nobody waits for it; tell whether that was written.
+
+    The file is empty, so it is complete as soon as it is there.
+    """
+    try:
+        fd = os.open(cancel_name(id), _OPEN_NEW, mode, dir_fd=dirfd)
+    except OSError:
+        # Whoever cancels goes on in any case; the call ends at its deadline then.
+        return False
+    try:
+        if mode & 0o077:
+            os.fchmod(fd, mode)
+    finally:
+        os.close(fd)
+    return True
 
 
 def discard(dirfd: int, name: str) -> bool:
