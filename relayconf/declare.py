@@ -22,7 +22,7 @@ from pydantic import AfterValidator, PlainSerializer
 
 from relayconf.errors import DeclarationError
 from relayconf.hidden import HiddenUserinfo
-from relayconf.setting import FLAG_KINDS
+from relayconf.setting import BLIND_POLICIES, FLAG_KINDS
 from relayconf.values import mask_userinfo
 
 __all__ = [
@@ -173,9 +173,13 @@ class Flag:
         expires: the ISO date by which the flag is gone.
         why: the reason for having no expiry date.
         breaker: when the process may kill the flag by itself, or None.
+        blind: what the flag does where the process has heard nothing of its fleet for too long:
+            ``hold`` what is in force, take the ``safe`` value, or go by what is configured
+            (``default``). A kill that is known stays in force whatever this says.
 
     Raises:
-        DeclarationError: a kind that does not exist, no owner, or neither expiry nor reason.
+        DeclarationError: a kind or a policy that does not exist, no owner, or neither expiry nor
+            reason.
     """
 
     kind: str
@@ -184,11 +188,15 @@ class Flag:
     expires: str | None = None
     why: str | None = None
     breaker: Breaker | None = None
+    blind: str = "hold"
 
     def __post_init__(self) -> None:
         if self.kind not in FLAG_KINDS:
             kinds = ", ".join(FLAG_KINDS)
             raise DeclarationError(f"a flag's kind is one of {kinds}, not {self.kind!r}")
+        if self.blind not in BLIND_POLICIES:
+            policies = ", ".join(BLIND_POLICIES)
+            raise DeclarationError(f"a flag's blind is one of {policies}, not {self.blind!r}")
         if not self.owner:
             raise DeclarationError("a flag needs an owner: add owner='who answers for it'")
         if self.expires is None and not self.why:

@@ -153,7 +153,7 @@ class RelayconfSettings(Settings, target="relayconf", prefix="RELAYCONF_"):
             "declares for being blind: hold what it has, its safe value, or what is configured. A "
             "kill that is known stays in force in any case.",
         ),
-    ] = seconds(60)
+    ] = seconds(300)
     fleet_durability: Annotated[
         Durability,
         Env("RELAYCONF_FLEET_DURABILITY"),

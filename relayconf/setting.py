@@ -34,6 +34,10 @@ ORDERED_TYPES = frozenset({"integer", "number", "duration", "size"})
 
 FLAG_KINDS = ("release", "experiment", "operational", "kill-switch")
 
+#: What a flag does where its process has heard nothing of its fleet for too long: keep what is in
+#: force, take its safe value, or go by what is configured below the fleet.
+BLIND_POLICIES = ("hold", "safe", "default")
+
 #: What stands in every output where a secret would.
 MASK = "********"
 
@@ -43,6 +47,7 @@ class Flag(NamedTuple):
 
     ``expires`` is an ISO date (``2027-03-01``); where it is ``None``, ``why`` holds the written
     reason for having none. ``breaker`` is the declaration of an automatic kill, or ``None``.
+    ``blind`` is one of ``BLIND_POLICIES``.
     """
 
     kind: str
@@ -51,6 +56,7 @@ class Flag(NamedTuple):
     expires: Optional[str] = None
     why: Optional[str] = None
     breaker: Optional[Mapping[str, Any]] = None
+    blind: str = "hold"
 
 
 class Setting(NamedTuple):

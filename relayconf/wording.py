@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple, cast
 
-from relayconf.setting import Contract, Rule, Setting, Value
+from relayconf.setting import Contract, Flag, Rule, Setting, Value
 from relayconf.values import excerpt, present, render
 
 _DURATION_STEPS = ((3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms"))
@@ -93,7 +93,16 @@ def facts(setting: Setting) -> List[Tuple[str, str]]:
         rows.append(("flag", f"{flag.kind}, owned by {flag.owner}"))
         rows.append(("expires", flag.expires or f"never: {flag.why}"))
         rows.append(("when killed", value(setting, flag.kill)))
+        if flag.blind != "hold":
+            rows.append(("when blind", blind(setting, flag)))
     return rows
+
+
+def blind(setting: Setting, flag: Flag) -> str:
+    """Return what a flag does where its process has heard nothing of its fleet for too long."""
+    if flag.blind == "safe":
+        return f"its safe value, {value(setting, flag.kill)}"
+    return "what is configured" if flag.blind == "default" else "what was in force"
 
 
 def rules(setting: Setting, contract: Contract) -> List[str]:

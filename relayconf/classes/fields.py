@@ -236,4 +236,4 @@ def _flag(setting: Setting, flag: declare.Flag) -> Flag:
             "window_ms": window_ms,
         }
     kill = canonical(setting, flag.kill)
-    return Flag(flag.kind, kill, flag.owner, flag.expires, flag.why, facts)
+    return Flag(flag.kind, kill, flag.owner, flag.expires, flag.why, facts, flag.blind)

@@ -194,4 +194,6 @@ def _flag(setting: Setting, flag: Flag) -> dict[str, Any]:
     }
     if flag.breaker is not None:
         facts["breaker"] = dict(flag.breaker)
+    if flag.blind != "hold":
+        facts["blind"] = flag.blind
     return facts

@@ -11,7 +11,15 @@ from typing import Any, Dict, Optional, Tuple, Union, cast
 
 from relayconf.contract.literal import literal
 from relayconf.contract.place import Place
-from relayconf.setting import FLAG_KINDS, ORDERED_TYPES, TYPES, Flag, Setting, Value
+from relayconf.setting import (
+    BLIND_POLICIES,
+    FLAG_KINDS,
+    ORDERED_TYPES,
+    TYPES,
+    Flag,
+    Setting,
+    Value,
+)
 from relayconf.values import Invalid, clamp, excerpt, is_blank, parse
 from relayconf.values.spelling import WHITE, ascii_lower
 
@@ -315,7 +323,10 @@ def _flag(setting: Setting, place: Place) -> Flag:
     if expires is not None and not _is_date(expires):
         raise place["expires"].error(f"{excerpt(expires)!r} is not a date like 2027-03-01")
     kill = read_value(setting, place["kill"])
-    return Flag(kind, kill, owner, expires, why, _breaker(place["breaker"]))
+    blind = place["blind"].optional_text() or "hold"
+    if blind not in BLIND_POLICIES:
+        raise place["blind"].error(f"must be one of {', '.join(BLIND_POLICIES)}")
+    return Flag(kind, kill, owner, expires, why, _breaker(place["breaker"]), blind)
 
 
 def _is_date(text: str) -> bool:

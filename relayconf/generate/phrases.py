@@ -96,6 +96,8 @@ def flag(setting: Setting, own: Flag) -> list[tuple[str, str]]:
     rows.append(("When killed", wording.value(setting, own.kill)))
     if own.breaker is not None:
         rows.append(("Kills itself", _breaker(own)))
+    if own.blind != "hold":
+        rows.append(("When blind", wording.blind(setting, own)))
     return rows
 
 

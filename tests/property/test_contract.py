@@ -25,7 +25,16 @@ from relayconf.generate.reference import code, escaped
 from relayconf.layers import Entry, Layer
 from relayconf.resolve import Resolution, resolve
 from relayconf.rules import broken
-from relayconf.setting import ORDERED_TYPES, TYPES, Contract, Flag, Rule, Setting, Value
+from relayconf.setting import (
+    BLIND_POLICIES,
+    ORDERED_TYPES,
+    TYPES,
+    Contract,
+    Flag,
+    Rule,
+    Setting,
+    Value,
+)
 from relayconf.values import Invalid, clamp, is_blank, parse, render
 from relayconf.values.spelling import WHITE, ascii_lower
 
@@ -120,7 +129,8 @@ def with_values(draw: st.DrawFn, setting: Setting) -> Setting:
         )
         facts = {"event": "failure", "share": 0.25, "at_least": 3, "window_ms": 60_000}
         breaker = draw(st.sampled_from([None, facts]))
-        setting = setting._replace(flag=Flag("experiment", kill, "team", *ends, breaker))
+        blind = draw(st.sampled_from(BLIND_POLICIES))
+        setting = setting._replace(flag=Flag("experiment", kill, "team", *ends, breaker, blind))
     return setting
 
 

@@ -232,6 +232,7 @@ class TestFaults:
             ({"expires": "20270301"}, "is not a date"),
             ({"breaker": {"event": "x", "share": 2}}, "breaker.share: must be from 0 to 1"),
             ({"breaker": {"event": "x", "share": 1}}, "breaker.at_least: must be an integer"),
+            ({"blind": "panic"}, "blind: must be one of hold, safe, default"),
         ],
     )
     def test_of_a_flag(self, flag: dict[str, Any], words: str) -> None:

@@ -39,8 +39,17 @@ class TestWhere:
             RELAYCONF_DEPLOYMENT="prod",
         )
         assert found == FleetOptions(
-            *("rediss://r.example:6380/2", "me", PASSWORD, None, "/ca.pem", "mine"),
-            *(500, 5000, "disk", 1000, "prod", None),
+            "rediss://r.example:6380/2",
+            "me",
+            PASSWORD,
+            ca_file="/ca.pem",
+            prefix="mine",
+            deployment="prod",
+            heartbeat_ms=500,
+            blind_after_ms=5000,
+            durability="disk",
+            connect_timeout_ms=1000,
+            timeout_ms=1000,
         )
 
     def test_a_file_holds_the_url(self, tmp_path: Path) -> None:
