@@ -1,13 +1,15 @@
 """The floor: the least a file relay can do, to divide the relay's figures by.
 
 Two processes and bare inotify through ctypes. Each way is a temporary file and a rename, a read and
-an unlink; there is no JSON, no claim, no poll, no deadline, no safety of any kind. Run as a program
-it serves the directory named by its argument until its input ends; ``Client`` is the other side.
+an unlink, of the bodies that the protocol fixes; there is no claim, no poll, no deadline, no check
+and no safety of any kind. Run as a program it serves the directory named by its argument until its
+input ends; ``Client`` is the other side.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import struct
 import sys
@@ -60,15 +62,25 @@ def take(directory: str, name: str) -> bytes:
     return data
 
 
+def asked(text: str) -> bytes:
+    """Return the body of a request for ``text`` to be given back."""
+    return json.dumps({"toolName": "echo", "toolCallId": "", "args": {"text": text}}).encode()
+
+
+def answer(request: bytes) -> bytes:
+    """Return the body of the response to a request."""
+    return json.dumps({"ok": True, "text": json.loads(request)["args"]["text"]}).encode()
+
+
 def serve(directory: str) -> None:
-    """Answer every request with its own bytes, for ever."""
+    """Answer every request with its own text, for ever."""
     fd = watch(directory)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     while True:
         for name in moved(fd):
             if name.endswith(".req"):
-                publish(directory, name[:-4] + ".res", take(directory, name))
+                publish(directory, name[:-4] + ".res", answer(take(directory, name)))
 
 
 class Client:
@@ -79,23 +91,23 @@ class Client:
         self._fd = watch(directory)
         self._count = 0
 
-    def call(self, data: bytes) -> bytes:
-        """Send ``data`` and return the answer to it."""
+    def call(self, text: str) -> object:
+        """Send ``text`` and return what is answered."""
         self._count += 1
-        publish(self._directory, f"{self._count}.req", data)
+        publish(self._directory, f"{self._count}.req", asked(text))
         wanted = f"{self._count}.res"
         while wanted not in moved(self._fd):
             pass
-        return take(self._directory, wanted)
+        return json.loads(take(self._directory, wanted))["text"]
 
-    def keep(self, data: bytes, *, callers: int, calls: int, clock: Callable[[], int]) -> list[int]:
+    def keep(self, text: str, *, callers: int, calls: int, clock: Callable[[], int]) -> list[int]:
         """Keep ``callers`` calls under way until ``calls`` are answered; return what each took."""
         begun: dict[str, int] = {}
 
         def ask() -> None:
             self._count += 1
             begun[f"{self._count}.res"] = clock()
-            publish(self._directory, f"{self._count}.req", data)
+            publish(self._directory, f"{self._count}.req", asked(text))
 
         for _ in range(callers):
             ask()
@@ -103,7 +115,7 @@ class Client:
         while begun:
             for name in moved(self._fd):
                 if name in begun:
-                    take(self._directory, name)
+                    json.loads(take(self._directory, name))
                     took.append(clock() - begun.pop(name))
                     if len(took) + len(begun) < calls:
                         ask()

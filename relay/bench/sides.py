@@ -60,11 +60,11 @@ class FloorSide:
 
     def call(self, text: str) -> object:
         """Call once."""
-        return self._client.call(text.encode())
+        return self._client.call(text)
 
     def keep(self, text: str, *, callers: int, calls: int) -> list[int]:
         """See ``Side.keep``."""
-        return self._client.keep(text.encode(), callers=callers, calls=calls, clock=_clock)
+        return self._client.keep(text, callers=callers, calls=calls, clock=_clock)
 
     def close(self) -> None:
         """Let go of the directory."""
