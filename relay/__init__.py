@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
     from relay.client.writer import Writer, acall, call
+    from relay.engine.guard import GuardedRequest
     from relay.engine.runner import Runner
     from relay.errors import (
         BadRequest,
@@ -36,6 +37,7 @@ _HOME = {
     "CallError": "relay.errors",
     "CallTimeout": "relay.errors",
     "CannotPublish": "relay.errors",
+    "GuardedRequest": "relay.engine.guard",
     "Interrupted": "relay.errors",
     "NoDirectory": "relay.errors",
     "NotExecuted": "relay.errors",
@@ -57,6 +59,7 @@ __all__ = [
     "CallError",
     "CallTimeout",
     "CannotPublish",
+    "GuardedRequest",
     "Interrupted",
     "NoDirectory",
     "NotExecuted",

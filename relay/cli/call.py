@@ -51,7 +51,7 @@ exit status:
   69   not executed, or interrupted by the end of its runner
   75   paused; an answer comes on a later call
   124  no answer within the time
-  130  stopped by a signal; the request is taken back where no runner has it yet
+  130  stopped by a signal; the request is taken back, or its runner told to stop
 """
 
 FAILED = 1

@@ -2,7 +2,7 @@
 
 ``Exchange.steps`` is a generator: it does the file operations and yields seconds wherever a call
 waits. Whoever drives it (a thread, an event loop) waits as it likes, at most so long, and sends
-back whether there may be something to see; closing it withdraws the request. So the call is
+back whether there may be something to see; closing it takes the request back. So the call is
 written once, and waiting once for each way of waiting. Ground floor.
 """
 
@@ -14,13 +14,14 @@ from typing import Any, Callable, Dict, Generator, NamedTuple, Optional
 from relay.client.directory import Directory, Held
 from relay.client.options import OptionsSource
 from relay.client.wakes import Waiter
-from relay.errors import CallTimeout, CannotPublish, NoDirectory, RelayError, call_error
+from relay.errors import CallError, CallTimeout, CannotPublish, NoDirectory, RelayError, call_error
 from relay.protocol import (
     REQUEST_SUFFIX,
     RESPONSE_SUFFIX,
     RandomBytes,
     Request,
     Response,
+    ask_to_stop,
     decode_response,
     discard,
     encode_request,
@@ -55,7 +56,7 @@ class Exchange:
 
     ``NEW``: nothing was published. ``ASKED``: the request is out. ``ANSWERED``: its response was
     taken. ``WITHDRAWN``: it was taken back before any runner had it, and does not run. ``TAKEN``:
-    it could not be taken back, since a runner has it; it may run.
+    a runner had it already; it may run, and was told to stop where that runner obeys.
 
     ``waiter`` is what it waits for, to be given to a waiting place.
     """
@@ -107,7 +108,7 @@ class Exchange:
                     return self._settle(response)
         finally:
             if self.state == ASKED:
-                self._withdraw()
+                self._take_back()
 
     def _ask(self) -> None:
         """Publish the request, under a new id.
@@ -125,7 +126,14 @@ class Exchange:
             self._begun = now
             self._deadline = now + self._timeout
         left = max(round((self._deadline - now) * 1000), 1)
-        self._publish(encode_request(Request(tool, self._call_id, args, left)))
+        data = encode_request(Request(tool, self._call_id, args, left))
+        most = self._options.max_request
+        if most is not None and len(data) > most:
+            text = (
+                f"the request has {len(data)} bytes; the runner's RELAY_MAX_REQUEST_BYTES is {most}"
+            )
+            raise CallError(text, code="too_large", may_have_run=False)
+        self._publish(data)
 
     def _publish(self, data: bytes) -> None:
         held = self.waiter.held
@@ -246,6 +254,17 @@ class Exchange:
             return response
         text = f"{tool}: no answer within {seconds:g} s; a runner has it, and it may have run"
         raise CallTimeout(text, code="timeout", may_have_run=True)
+
+    def _take_back(self) -> None:
+        """Take the request back; tell a runner that has it already to stop."""
+        if self._withdraw() or not self._options.cancels:
+            return
+        # RACE: an answer that comes from here on is nobody's, and goes when its time is over.
+        if discard(self.waiter.held.fd, self.waiter.name):
+            self.state = ANSWERED
+        else:
+            request = self._request[: -len(REQUEST_SUFFIX)]
+            ask_to_stop(self.waiter.held.fd, request, mode=self.waiter.held.mode)
 
     def _withdraw(self) -> bool:
         """Take the request back; tell whether it was still there."""

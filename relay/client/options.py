@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 from relay import strictjson
 from relay.client.directory import Held
-from relay.protocol import MAX_RELAY_JSON, PROTOCOL, RELAY_JSON
+from relay.protocol import CANCELS, MAX_RELAY_JSON, PROTOCOL, RELAY_JSON
 
 if TYPE_CHECKING:
     from relayconf.setting import Setting
@@ -57,7 +57,11 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Options(NamedTuple):
-    """Values in force for a writer: seconds, bytes, and whether it watches for its response."""
+    """Values in force for a writer: seconds, bytes, and whether it watches for its response.
+
+    ``max_request`` are the most bytes that the runner takes, where it says so; ``cancels``, whether
+    it stops what its caller has taken back.
+    """
 
     poll: float
     poll_max: float
@@ -65,17 +69,20 @@ class Options(NamedTuple):
     timeout: float
     max_response: int
     watch: bool
+    max_request: Optional[int] = None
+    cancels: bool = False
 
 
 class Told(NamedTuple):
     """What relay.json says: ``settings`` by name as (value, layer), and the tools.
 
-    ``max_request`` are the most bytes that the runner takes, where it says so.
+    ``max_request`` and ``cancels`` are as in ``Options``.
     """
 
     settings: Dict[str, Tuple[Any, str]]
     tools: Tuple[Dict[str, Any], ...]
     max_request: Optional[int] = None
+    cancels: bool = False
 
 
 NOTHING_TOLD = Told({}, ())
@@ -138,8 +145,13 @@ def told(held: Held) -> Optional[Told]:
     if not isinstance(body, dict) or body.get("protocol") != PROTOCOL:
         _warn_once(f"{held.path!r}: relay.json speaks another protocol; it is not used")
         return None
-    settings = body.get("settings")
-    return Told(_settings(settings), _tools(body.get("tools")), _max_request(settings))
+    settings, features = body.get("settings"), body.get("features")
+    return Told(
+        _settings(settings),
+        _tools(body.get("tools")),
+        _max_request(settings),
+        cancels=isinstance(features, list) and CANCELS in features,
+    )
 
 
 def decide(told: Told, own: Own) -> Options:
@@ -152,7 +164,16 @@ def decide(told: Told, own: Own) -> Options:
     poll, poll_max, grow_after, timeout, max_response, flag, mode = values
     # A mode of `watch` beats the flag's ordinary value; nothing beats a flag that was killed.
     watch = mode != "poll" and (flag or (mode == "watch" and not _switched_off(told)))
-    return Options(poll / 1000, poll_max / 1000, grow_after, timeout / 1000, max_response, watch)
+    return Options(
+        poll / 1000,
+        poll_max / 1000,
+        grow_after,
+        timeout / 1000,
+        max_response,
+        watch,
+        told.max_request,
+        told.cancels,
+    )
 
 
 def _switched_off(told: Told) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from relay.protocol import MAX_RELAY_JSON, PROTOCOL
+from relay.protocol import CANCELS, MAX_RELAY_JSON, PROTOCOL
 from relay.settings import RelaySettings
 from relay.tools.registry import Registry, ToolsError
 from relayconf.live.snapshot import Snapshot
@@ -46,8 +46,13 @@ def refuse_too_much(tools: Registry) -> None:
         raise ToolsError([problem])
 
 
-def announcement(runner: str, snapshot: Snapshot[RelaySettings], tools: Registry) -> bytes:
-    """Return the bytes of relay.json for one snapshot of the settings."""
+def announcement(
+    runner: str, snapshot: Snapshot[RelaySettings], tools: Registry, *, cancels: bool = False
+) -> bytes:
+    """Return the bytes of relay.json for one snapshot of the settings.
+
+    ``cancels`` says that the runner stops what its caller has taken back.
+    """
     settings = {}
     for name in WRITER_SETTINGS:
         effective = snapshot.resolution.settings[name]
@@ -58,6 +63,7 @@ def announcement(runner: str, snapshot: Snapshot[RelaySettings], tools: Registry
         "runner": runner,
         "generation": snapshot.generation,
         "settings": settings,
+        "features": [CANCELS] if cancels else [],
         "tools": [tool.described() for tool in tools.values()],
     }
     return _json(body)

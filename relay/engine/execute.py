@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
+from relay.engine.cancels import Cancels
+from relay.engine.guard import Guard, GuardedRequest, ask
 from relay.engine.limits import LONGEST_TIMEOUT
 from relay.engine.served import Served
 from relay.engine.shared import Shared
@@ -20,15 +22,19 @@ from relay.engine.tasks import start
 from relay.engine.telemetry import escaped, event, log, pickup_ms
 from relay.engine.threads import Threads
 from relay.errors import BadRequest, ToolError
-from relay.protocol import Request, Response, claim_name, decode_request, encode_response
-from relay.tools.audit import Asked, Decision
+from relay.protocol import (
+    Request,
+    Response,
+    cancel_name,
+    claim_name,
+    decode_request,
+    encode_response,
+)
+from relay.tools.audit import Asked
 from relay.tools.command import kill_cancelled
 from relay.tools.judges import Judges
 from relay.tools.registry import PAUSED, Call, Failure, Handler, Registry, Tool, text_of
 from relay.tools.validate import Validator
-
-#: Called with each request before its tool is looked up; a text, or an exception, refuses it.
-Guard = Callable[[Request], "str | Awaitable[str | None] | None"]
 
 #: Pauses between attempts to publish an answer, in seconds: the first, and the longest.
 _RETRY_FIRST = 0.05
@@ -61,6 +67,7 @@ class Engine:
         #: Executions that are not answered yet, and those that were while their tool goes on.
         self.open: set[Execution] = set()
         self.lingering: set[Execution] = set()
+        self._cancels = Cancels(self.loop, self.open)
         self._idle: asyncio.Future[None] | None = None
 
     def begin(self, session: Served, request: str, wake: str, picked: float) -> None:
@@ -72,6 +79,8 @@ class Engine:
         except Exception:  # noqa: BLE001 - logged; one request never ends the others
             log.exception("request %s cannot be executed", request)
             execution.end_early("tool_error", "the runner failed on this request")
+        if self.open and self.shared.cancels:
+            self._cancels.look_soon()
 
     @property
     def left_behind(self) -> int:
@@ -100,6 +109,7 @@ class Engine:
 
     def close(self) -> None:
         """Let the threads go, and what judges outside of the loop."""
+        self._cancels.close()
         self.threads.close()
         self.judges.close()
 
@@ -296,8 +306,11 @@ class Execution:
             self._answer(response)
 
     async def _respond(self, tool: Tool | None, request: Request) -> Response:
-        if self._engine.guard is not None:
-            await self._ask(self._engine.guard, request)
+        guard = self._engine.guard
+        if guard is not None:
+            asked = GuardedRequest(request, self._named, self._id)
+            policy = self._engine.tools.policy
+            await ask(guard, asked, self._engine.threads, policy and policy.audit)
         if not self._judged:
             tool = await self._judge_outside(tool, request)
         if tool is None or self._call is None:  # pragma: no cover - judged before
@@ -321,38 +334,6 @@ class Execution:
             raise Failure("expired", "no thread was free before the deadline; the tool did not run")
         return handler(args, call)
 
-    async def _ask(self, guard: Guard, request: Request) -> None:
-        """Raise where the guard refuses, or fails to say that it does not."""
-        try:
-            if inspect.iscoroutinefunction(guard):
-                verdict = await guard(request)
-            else:
-                verdict = await self._engine.threads.run(lambda: guard(request))
-                if inspect.isawaitable(verdict):
-                    verdict = await verdict
-        except (Exception, SystemExit):  # noqa: BLE001 - a guard that fails has not agreed
-            log.warning("the guard failed on %s; refused", escaped(request.tool), exc_info=True)
-            self._record(request, "it failed")
-            raise Failure("refused", "the call was refused: its guard failed") from None
-        self._record(request, None if verdict is None else str(verdict))
-        if verdict is not None:
-            raise Failure("refused", str(verdict))
-
-    def _record(self, request: Request, refusal: str | None) -> None:
-        """Have the guard's decision recorded, where there is a record of decisions."""
-        policy = self._engine.tools.policy
-        if policy is not None:
-            policy.audit.record(
-                Decision(
-                    session=self._named,
-                    tool=request.tool,
-                    request=self._id,
-                    allowed=refusal is None,
-                    by="guard",
-                    reason=refusal or "",
-                )
-            )
-
     def _expire(self) -> None:
         seconds = self._engine.shared.clock() - self._started
         self.end_early("timeout", f"the tool ran out of time after {seconds:.1f} s")
@@ -361,12 +342,34 @@ class Execution:
         """Answer with an error now, and end the tool as far as it can be ended."""
         if self._answered:
             return
-        task = self.task
-        if task is not None and not task.done():
-            self._engine.lingering.add(self)
+        self._let_go()
         self._answer(_error(code, message))
-        if task is not None:
-            task.cancel()
+        self._end_tool()
+
+    def stop_if_cancelled(self) -> None:
+        """End the tool as far as it can be ended, where its caller has taken the request back.
+
+        Nobody waits for an answer, so there is none.
+        """
+        cancel = cancel_name(self._id)
+        if self._answered or self._directory.examine(cancel) is None:
+            return
+        self._let_go()
+        event(f"stage=relay_cancelled id={self._id}")
+        self._settle("cancelled")
+        self._directory.remove(self._claim)
+        self._directory.remove(cancel)
+        self._close()
+        self._end_tool()
+
+    def _let_go(self) -> None:
+        """Remember that the tool goes on until it has ended."""
+        if self.task is not None and not self.task.done():
+            self._engine.lingering.add(self)
+
+    def _end_tool(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
         if self._call is not None:
             self._call.cancel()
 
@@ -375,11 +378,7 @@ class Execution:
         self._answer(_error(code, message))
 
     def _answer(self, response: Response) -> None:
-        self._answered = True
-        code = "paused" if response.paused else "ok" if response.ok else response.code
-        self._engine.shared.answers[code] += 1
-        if self._timer is not None:
-            self._timer.cancel()
+        self._settle("paused" if response.paused else "ok" if response.ok else response.code)
         limit = self._engine.shared.limits.max_response
         data = encode_response(response)
         if len(data) > limit:
@@ -391,6 +390,13 @@ class Execution:
         else:
             self._directory.remove(self._claim)
             self._close()
+
+    def _settle(self, code: str) -> None:
+        """Take it as over: by its answer, or without one."""
+        self._answered = True
+        self._engine.shared.answers[code] += 1
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _insist(self, data: bytes, error: OSError, pause: float) -> None:
         """Try again later, until nobody waits for the answer any more."""

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from itertools import islice
 from math import inf
 
-from relay.engine.execute import Engine, Guard
+from relay.engine.execute import Engine
+from relay.engine.guard import Guard
 from relay.engine.locks import Identity
 from relay.engine.session import Session
 from relay.engine.shared import Shared

@@ -76,7 +76,9 @@ class Obeying:
             return
         snapshot = self._live.snapshot
         limits = limits_of(snapshot)
-        told = announcement(self._shared.locks.runner, snapshot, self._tools)
+        told = announcement(
+            self._shared.locks.runner, snapshot, self._tools, cancels=self._shared.cancels
+        )
         if (limits, told) != (self._shared.limits, self._shared.announcement):
             before = self._shared.limits
             self._shared.limits, self._shared.announcement = limits, told

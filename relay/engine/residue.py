@@ -23,6 +23,7 @@ from relay.protocol import (
     discard,
     encode_response,
     is_temp,
+    parse_cancel,
     parse_claim,
     request_id,
 )
@@ -121,8 +122,13 @@ class Residue:
             request = name[: -len(RESPONSE_SUFFIX)]
             if request_id(request + REQUEST_SUFFIX) is not None:
                 self._expire_response(request, name, keep)
-        elif is_temp(name):
+        elif is_temp(name) or self._came_too_late(name):
             self._remove_older(name, TEMP_AGE)
+
+    def _came_too_late(self, name: str) -> bool:
+        """Whether a file asks to stop what this runner is not working on."""
+        request = parse_cancel(name)
+        return request is not None and request not in self._in_flight
 
     def _refuse(self, request: str) -> bool:
         """Answer a request that lay there before any runner; False where it cannot be taken."""

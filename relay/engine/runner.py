@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from relay.engine.announce import announcement, refuse_too_much
-from relay.engine.execute import Guard
+from relay.engine.guard import Guard
 from relay.engine.hub import Hub
 from relay.engine.limits import limits_of
 from relay.engine.locks import Locks
@@ -155,7 +155,10 @@ class Runner:
             locks=locks,
             slots=Slots(limits),
             limits=limits,
-            announcement=announcement(locks.runner, self._live.snapshot, self._tools),
+            announcement=announcement(
+                locks.runner, self._live.snapshot, self._tools, cancels=True
+            ),
+            cancels=True,
             clock=time.monotonic,
             wall=time.time,
         )

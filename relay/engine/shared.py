@@ -25,6 +25,7 @@ class Shared:
         announcement: the bytes of relay.json in force.
         clock: monotonic seconds.
         wall: seconds on the clock of file times.
+        cancels: callers may take back what is in flight, and are told so.
         answers: how many requests were answered, by code; ``ok`` and ``paused`` are two more.
         pickups: how long requests lay there.
         unwatched: how many sessions cannot be watched, by the number of the error.
@@ -37,6 +38,7 @@ class Shared:
     announcement: bytes
     clock: Callable[[], float]
     wall: Callable[[], float]
+    cancels: bool = False
     counters: Counters = field(default_factory=Counters)
     answers: Counter[str] = field(default_factory=Counter)
     pickups: Pickups = field(default_factory=Pickups)

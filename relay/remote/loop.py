@@ -13,7 +13,8 @@ import posixpath
 import random
 from collections.abc import Callable
 
-from relay.engine.execute import Engine, Guard
+from relay.engine.execute import Engine
+from relay.engine.guard import Guard
 from relay.engine.locks import Identity
 from relay.engine.loop import PEER_CHECK
 from relay.engine.shared import Shared

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from relay.engine.announce import announcement
-from relay.engine.execute import Guard
+from relay.engine.guard import Guard
 from relay.engine.hub import Hub
 from relay.engine.limits import limits_of
 from relay.engine.locks import Locks

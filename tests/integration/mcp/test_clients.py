@@ -66,6 +66,11 @@ def requests(session: Path) -> list[str]:
     return [name for name in os.listdir(session) if name.endswith(".req.json")]
 
 
+def claims(session: Path) -> list[str]:
+    """Return the requests of a session that a runner has."""
+    return [name for name in os.listdir(session) if ".claim." in name]
+
+
 class TestPython:
     @pytest.mark.parametrize("mode", MODES)
     def test_what_an_agent_does(self, session: Path, mode: str) -> None:
@@ -126,6 +131,24 @@ class TestPython:
                 await asyncio.wait([call])
                 await until(lambda: not requests(unserved))
                 assert 1 == len((await client.list_tools()).tools)
+
+        asyncio.run(talk())
+
+    @pytest.mark.parametrize("mode", ["auto", "legacy"])
+    def test_cancelling_what_runs(
+        self, tmp_path: Path, serve: Callable[..., Any], mode: str
+    ) -> None:
+        """A call that a runner has already is stopped there, and nothing of it is left."""
+        served = serve(tmp_path, "wait", "echo")
+
+        async def talk() -> None:
+            async with connected(served.session, mode) as client:
+                call = asyncio.create_task(client.call_tool("wait", {"seconds": 600}))
+                await until(lambda: claims(served.session))
+                call.cancel()
+                await asyncio.wait([call])
+                await until(lambda: os.listdir(served.session) == ["relay.json"])
+                assert (False, "on") == await text_of(client.call_tool("echo", {"text": "on"}))
 
         asyncio.run(talk())
 

@@ -19,6 +19,8 @@ from relay.tools import ToolsError, load_tools
 from relay.tools.audit import Asked
 from relay.tools.registry import Failure
 
+ROOT = Path(__file__).resolve().parents[3]
+
 TOOLS = """
 policy = "policy.toml"
 [tools.read]
@@ -253,6 +255,31 @@ class TestGuard:
             ("guard", False, "it failed"),
         ] == [(d["by"], d["allowed"], d["reason"]) for d in map(json.loads, lines)]
         assert "hunter2" not in "".join(lines)
+
+    def test_it_knows_the_session(self, tmp_path: Path) -> None:
+        """The guard that the guide shows tells two sessions of one root apart."""
+        page = (ROOT / "docs" / "tools.md").read_text()
+        shown = page.partition("def guard(request):")
+        body = "def guard(request):" + shown[2].partition("```")[0]
+        (tmp_path / "shown_in_the_guide.py").write_text(body)
+        file = tmp_path / "tools.toml"
+        tool = '[tools.files_write]\ncommand = ["echo", "written"]\n'
+        file.write_text(f'guard = "shown_in_the_guide:guard"\n{tool}')
+        for name in ("admin-1", "guest"):
+            (tmp_path / "root" / name).mkdir(parents=True, mode=0o700)
+
+        async def run() -> list[str]:
+            settings = RelaySettings(tools_file=file)
+            root = tmp_path / "root"
+            async with Runner(root=root, settings=settings, state=tmp_path / "state"):
+                said = []
+                for name in ("admin-1", "guest"):
+                    call = Writer(root / name, environ={}).acall("files_write", timeout=20)
+                    (each,) = await asyncio.gather(call, return_exceptions=True)
+                    said.append(str(each))
+                return said
+
+        assert ["written\n", "guest may only read"] == asyncio.run(run())
 
     def test_of_a_program_comes_first(self, tmp_path: Path) -> None:
         """A runner that was given a guard asks that one."""

@@ -238,6 +238,25 @@ class TestCalls:
 
         asyncio.run(run())
 
+    def test_a_cancel_is_passed_on(self, offer: Any, odd: Odd) -> None:
+        """A call that its caller takes back is cancelled at the server, long before its time."""
+
+        async def run() -> None:
+            async with offer(odd.table("hang", "ok")) as session:
+                call = asyncio.create_task(session.call("odd_hang"))
+                await until(lambda: odd.heard("tools/call"))
+                call.cancel()
+                await until(lambda: odd.heard("notifications/cancelled"))
+                (asked,), (cancelled,) = (
+                    odd.heard("tools/call"),
+                    odd.heard("notifications/cancelled"),
+                )
+                assert asked["id"] == cancelled["params"]["requestId"]
+                assert "done " == await session.call("odd_ok")
+                assert ["relay.json"] == os.listdir(session.path)
+
+        asyncio.run(run())
+
     def test_what_is_wrong_with_an_answer(self, offer: Any, odd: Odd) -> None:
         """Too much, something else, or noise around it: an error with its reason, or the answer."""
 
