@@ -96,7 +96,7 @@ class FleetServer(Server):
         """Start it, and wait until it answers."""
         super().start()
         deadline = time.monotonic() + PATIENCE
-        while not self.tls and self.ask("PING")[:1] not in (b"+",):
+        while not self.tls and self.ask("PING")[:1] != b"+":
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
