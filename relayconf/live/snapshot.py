@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from relayconf import report
+from relayconf.classes.plain import plain
 from relayconf.errors import RelayconfError
 from relayconf.layers import Layer, Sources
 from relayconf.live.rereading import Found, Rereader
@@ -307,7 +308,7 @@ class Live(Generic[S]):
 
     def _swap(self, resolution: Resolution, pending: tuple[str, ...]) -> None:
         old = self.snapshot
-        settings = type(self.current).from_resolution(resolution)
+        settings = plain(type(self.current).from_resolution(resolution))
         new = Snapshot(old.number + 1, settings, resolution, pending, time.monotonic())
         self.snapshot = new
         self.current = settings
@@ -357,7 +358,7 @@ def load(cls: type[S], sources: Sources | None = None, *, strict: bool | None = 
     if strict:
         report.refuse(resolution.problems)
     report.once(resolution.problems)
-    settings = cls.from_resolution(resolution)
+    settings = plain(cls.from_resolution(resolution))
     snapshot = Snapshot(1, settings, resolution, made=time.monotonic())
     return Live(snapshot, sources, rereader=rereader)
 
