@@ -121,16 +121,17 @@ def change(
     for alarm in outcome.alarms:
         sys.stderr.write(f"relayconf: WARNING: {alarm}\n")
     if not outcome.changed:
-        proof = look(listing, settings, 0)
+        proof = look(listing, settings, 0, overridden=_overridden(outcome.document))
         _print(arguments, desk, edit, outcome, proof)
         return 0
     open_or_make(desk.directory, SYSTEM).close()
     listing.bury()
     generation = outcome.document.generation
+    overridden = _overridden(outcome.document)
     if seconds is None:
-        proof = look(listing, settings, generation)
+        proof = look(listing, settings, generation, overridden=overridden)
     else:
-        proof = wait(listing, settings, generation, seconds)
+        proof = wait(listing, settings, generation, seconds, overridden=overridden)
     _print(arguments, desk, edit, outcome, proof)
     return 0 if seconds is None else proof.code
 
@@ -138,7 +139,13 @@ def change(
 def _now(desk: Desk, settings: Sequence[tuple[str, str]]) -> Proof:
     if desk.directory is None:
         return Proof(NOBODY, (), (), settling=False)
-    return look(Listing(desk.directory), settings, desk.document.generation)
+    overridden = _overridden(desk.document)
+    listing = Listing(desk.directory)
+    return look(listing, settings, desk.document.generation, overridden=overridden)
+
+
+def _overridden(document: Document) -> set[tuple[str, str]]:
+    return {(override.target, override.name) for override in document.overrides}
 
 
 def _print(

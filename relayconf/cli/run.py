@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         resolution = common.resolved(contract, process)
         _report(resolution, as_json=arguments.json)
         if child is not None:
-            child.goes_by(resolution.generation)
+            child.goes_by(resolution.generation, _overridden(resolution))
         return _become(arguments.command, exported(resolution, _inherited()))
     finally:
         # Reached only where there is no command: becoming it leaves nothing behind to go on with.
@@ -71,6 +71,10 @@ def _registered(contract: Contract, sources: Sources) -> Child | None:
         text = f"{error}; a kill will not find the command"
         report.once([Problem("state-directory", contract.target, text, raw=text)])
         return None
+
+
+def _overridden(resolution: Resolution) -> list[str]:
+    return [n for n, e in resolution.settings.items() if e.layer in ("override", "fleet")]
 
 
 def _report(resolution: Resolution, *, as_json: bool) -> None:

@@ -84,14 +84,15 @@ def _read(sources: Sources, target: str | None) -> State:
     """
     path, group = sources.state_dir, sources.state_group
     directory = None if path is None else find(path, group=group, for_owner=True)
+    reading = Reader(path, group=group, for_owner=True).read()
     live: list[Seen] = []
     if directory is not None:
         try:
             lines = (line for text in audit_lines(directory) if (line := audit.parse(text)))
-            live = with_pending(Listing(directory).live(), lines)
+            overridden = {(o.target, o.name) for o in reading.document.overrides}
+            live = with_pending(Listing(directory).live(), lines, overridden)
         finally:
             directory.close()
-    reading = Reader(path, group=group, for_owner=True).read()
     return State(path, reading, Choosing(target, live).contracts(), live)
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from relayconf.contract.reading import fingerprint
 from relayconf.errors import StateError
 from relayconf.instances import files
-from relayconf.instances.register import open_or_make, pid_space, publish_contract, start_time_of
+from relayconf.instances.register import open_or_make, process_facts, publish_contract
 from relayconf.setting import Contract
 from relayconf.state.clock import SYSTEM, Clock, stamp
 from relayconf.state.directory import StateDirectory, make
@@ -54,13 +55,17 @@ class Child:
         finally:
             state.close()
 
-    def goes_by(self, generation: int) -> None:
+    def goes_by(self, generation: int, frozen: Sequence[str] = ()) -> None:
         """Say which overrides it was started with.
+
+        Args:
+            generation: of the overrides.
+            frozen: names whose value in its environment comes from one of them.
 
         Raises:
             OSError: it cannot be written.
         """
-        self._publish(generation)
+        self._publish(generation, frozen)
 
     def sign_off(self) -> None:
         """Take the entry back, since there is no command after all."""
@@ -77,19 +82,18 @@ class Child:
         os.set_inheritable(fd, True)
         return fd
 
-    def _publish(self, generation: int | None) -> None:
+    def _publish(self, generation: int | None, frozen: Sequence[str] = ()) -> None:
         body: dict[str, Any] = {
             "id": self._id,
             "kind": "restart-only",
             "target": self._contract.target,
             "contract": self._hash,
-            "pid": os.getpid(),
-            "start_time": start_time_of(os.getpid()),
-            "pid_space": pid_space(),
+            **process_facts(),
             "host": os.uname().nodename,
             "boot": self._clock.boot_id(),
             "generation": generation,
             "applied_at": stamp(self._clock.wall()),
+            "frozen": list(frozen),
             "pending_restart": [],
             "problems": [],
         }

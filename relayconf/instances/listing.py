@@ -9,9 +9,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relayconf.contract import reading as contracts
@@ -39,6 +39,8 @@ class Seen:
         restart_only: it took its settings at its start and never looks again.
         pending_restart: settings that changed and wait for its next start.
         refused: settings that it cannot go by; what was in force before still is.
+        frozen: settings that stand in its environment as they were overridden at its start, so that
+            it goes on with that once nothing overrides them any more.
         flags: its flags by name, each with ``value``, ``layer`` and ``status``.
         age_ms: how long ago it last looked.
     """
@@ -52,6 +54,7 @@ class Seen:
     restart_only: bool
     pending_restart: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     flags: dict[str, Any] = field(default_factory=dict)
     age_ms: int = 0
@@ -86,10 +89,13 @@ class Listing:
         if folder is None:
             return []
         try:
-            found = [seen for body in self._bodies(folder) if (seen := self._judge(folder, body))]
+            bodies = list(self._bodies(folder))
+            found = [(body, seen) for body in bodies if (seen := self._judge(folder, body))]
         finally:
             folder.close()
-        return sorted(found, key=lambda seen: (seen.target, seen.host, seen.pid, seen.id))
+        return sorted(
+            _each_process_once(found), key=lambda seen: (seen.target, seen.host, seen.pid, seen.id)
+        )
 
     def highest(self) -> int:
         """Return the highest generation that any entry names, also a dead one's."""
@@ -164,6 +170,7 @@ class Listing:
             restart_only,
             _texts(body.get("pending_restart")),
             _texts(body.get("refused")),
+            _texts(body.get("frozen")),
             _texts(body.get("problems")),
             body["flags"] if isinstance(body.get("flags"), dict) else {},
             _age_ms(folder, body["id"]),
@@ -182,6 +189,26 @@ class Listing:
         if name not in self._contracts:
             self._contracts[name] = _read_contract(folder, name)
         return self._contracts[name]
+
+
+def _each_process_once(found: Iterable[tuple[dict[str, Any], Seen]]) -> Iterator[Seen]:
+    """Yield the instances, without the entry that ``run`` has made for one that follows by itself.
+
+    What that entry knows of its environment goes along: it is the same process's.
+    """
+    found = list(found)
+    started = {_process(body): seen for body, seen in found if seen.restart_only}
+    follows = {_process(body) for body, seen in found if not seen.restart_only}
+    for body, seen in found:
+        process = _process(body)
+        if seen.restart_only and process[0] is not None and process in follows:
+            continue
+        start = None if seen.restart_only else started.get(process)
+        yield seen if start is None else replace(seen, frozen=start.frozen)
+
+
+def _process(body: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(map(body.get, ("start_time", "pid", "pid_space", "boot", "target")))
 
 
 def _read_contract(folder: StateDirectory, name: str) -> Contract | None:

@@ -43,6 +43,7 @@ class Instance:
         self._contract = contract
         self._hash = fingerprint(contract)
         self._clock = clock
+        self._process = process_facts()
         self._folder: StateDirectory | None = None
         self._lock = -1
         self._said: dict[str, Any] = {}
@@ -100,7 +101,7 @@ class Instance:
             "kind": "live",
             "target": self._contract.target,
             "contract": self._hash,
-            "pid": os.getpid(),
+            **self._process,
             "host": os.uname().nodename,
             "boot": self._clock.boot_id(),
             **said,
@@ -248,6 +249,12 @@ def pid_space() -> str:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
         return ""
+
+
+def process_facts() -> dict[str, Any]:
+    """Return what tells this process from every other one, in an entry."""
+    pid = os.getpid()
+    return {"pid": pid, "start_time": start_time_of(pid), "pid_space": pid_space()}
 
 
 def now_ms() -> float:

@@ -7,10 +7,11 @@ named, and a directory that was just made proves nothing yet.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from relayconf.instances.listing import Listing, Seen
+from relayconf.instances.pending import with_frozen
 
 #: Between two looks, in seconds.
 _LOOK = 0.005
@@ -38,17 +39,26 @@ class Proof:
     settling: bool
 
 
-def look(listing: Listing, settings: Sequence[tuple[str, str]], generation: int) -> Proof:
+def look(
+    listing: Listing,
+    settings: Sequence[tuple[str, str]],
+    generation: int,
+    *,
+    overridden: Collection[tuple[str, str]],
+) -> Proof:
     """Return what is known now.
 
     Args:
         listing: who lives.
         settings: targets and names that were changed.
         generation: what an instance must have applied.
+        overridden: targets and names of what is overridden after the change.
     """
     settling = listing.is_settling()
     concerned = tuple(
-        seen for seen in listing.live() if any(seen.declares(*each) for each in settings)
+        with_frozen(seen, overridden)
+        for seen in listing.live()
+        if any(seen.declares(*each) for each in settings)
     )
     missing = tuple(seen for seen in concerned if not _has_applied(seen, settings, generation))
     if not concerned:
@@ -64,6 +74,7 @@ def wait(
     generation: int,
     seconds: float,
     *,
+    overridden: Collection[tuple[str, str]],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Proof:
@@ -75,7 +86,7 @@ def wait(
     """
     deadline = clock() + seconds
     while True:
-        proof = look(listing, settings, generation)
+        proof = look(listing, settings, generation, overridden=overridden)
         if proof.code != NOT_BY_ALL:
             return proof
         if clock() >= deadline and (proof.concerned or not proof.settling):
