@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -47,12 +49,25 @@ class Deployment(NamedTuple):
     sandbox: User
     group: int
     log: Path
+    environment: dict[str, str]
 
     def relay(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run ``python -m relay`` as the sandbox does: RELAY_DIR and nothing else."""
         return subprocess.run(
             [*self.sandbox.become, sys.executable, "-m", "relay", *arguments],
             env={"PATH": os.defpath, "RELAY_DIR": str(self.session)},
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def execute(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run one of the programs in the runner's container, as ``docker compose exec`` does."""
+        program, *arguments = command
+        return subprocess.run(
+            [*self.runner.become, sys.executable, "-m", program, *arguments],
+            env=self.environment,
             cwd=self.root,
             capture_output=True,
             text=True,
@@ -138,7 +153,7 @@ def deployment(
     with log.open("wb") as stderr:
         serve = [*runner.become, sys.executable, "-m", "relay", "serve"]
         process = subprocess.Popen(serve, cwd=root, env=environment, stderr=stderr)
-    yield Deployment(root, session, runner, sandbox, group, log)
+    yield Deployment(root, session, runner, sandbox, group, log, environment)
     process.terminate()
     assert process.wait(timeout=60) == 0, log.read_text()
 
@@ -182,3 +197,32 @@ class TestSession:
         assert {deployment.group} == {status.st_gid for status in left.values()}
         assert {"0o660"} == {oct(stat.S_IMODE(status.st_mode)) for status in left.values()}
         assert {deployment.runner.uid} == {status.st_uid for status in left.values()}
+
+
+class TestKill:
+    @pytest.fixture
+    def commands(self, root: Path) -> list[list[str]]:
+        """Return what the README says to run for a kill, without what enters the container."""
+        text = (root / "docs" / "examples" / "compose" / "README.md").read_text()
+        section = text.partition("## Switch something off at once")[2].partition("\n## ")[0]
+        found = re.findall(r"\$ docker compose exec runner (relayconf .*)", section)
+        return [shlex.split(line) for line in found]
+
+    def test_the_readme_s_commands_do_it(
+        self, deployment: Deployment, commands: list[list[str]]
+    ) -> None:
+        """The runner obeys, the exit code proves it, and the history has it."""
+        deadline = time.monotonic() + 30
+        while not (deployment.session / "relay.json").exists():
+            assert time.monotonic() < deadline, deployment.log.read_text()
+            time.sleep(0.02)
+        outputs = []
+        for words in commands:
+            done = deployment.execute(*words)
+            assert 0 == done.returncode, (words, done)
+            outputs.append(done.stdout)
+        killed, status, restored, history = outputs
+        assert "live instances: 1" in killed
+        assert re.search(r"RELAY_LOCAL_WATCH_ENABLED +false +override +killed", status), status
+        assert "live instances: 1" in restored
+        assert ("calls hang" in history, "fixed" in history) == (True, True)

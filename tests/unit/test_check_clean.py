@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from relayconf.check.assigned import assigned
 from relayconf.check.examine import examine
@@ -148,6 +149,15 @@ def extending(service: str, more: str = "") -> str:
     return f"{HEAD}    extends: {extends}\n{more}"
 
 
+def codes_of(project: Path) -> list[str]:
+    """Return the codes of what is wrong with a project."""
+    gathered = gather(str(project), files=[], env_files=[], profiles=[], environ={})
+    assert gathered.project is not None
+    contracts = assigned(gathered.project, options=["app=relay"], target=None, service=None)
+    found = examine(gathered.inspection(contracts, {}, date(2026, 1, 1)))
+    return sorted({one.code for one in found})
+
+
 class TestFragments:
     @pytest.fixture
     def project(self, tmp_path: Path) -> Path:
@@ -184,6 +194,24 @@ class TestFragments:
         (project / "compose.yaml").write_text(extending("relay-file"))
         assert {} == load(directory=str(project), environ={}).environments()["app"]
 
+    @pytest.mark.parametrize("name", ["relay-pass", "relay-file"])
+    def test_each_comes_with_the_state_directory(self, project: Path, name: str) -> None:
+        """The same settings reach a service that is to obey kills; the directory is on a volume."""
+        (project / "relay.env").write_text("RELAY_MODE=poll\n")
+        environ = {"RELAY_POLL_MS": "50ms", "RELAYCONF_STATE_GROUP": "10010"}
+        got = []
+        for service in (name, f"{name}-live"):
+            volumes = "volumes: {relayconf-state: }\n"
+            (project / "compose.yaml").write_text(extending(service) + volumes)
+            got.append(load(directory=str(project), environ=environ).environments()["app"])
+        plain, live = got
+        group = {"RELAYCONF_STATE_GROUP": "10010"} if name == "relay-pass" else {}
+        assert {**plain, "RELAYCONF_STATE_DIR": "/var/lib/relayconf", **group} == live
+        fragment = YAML(typ="safe").load(project / "schema" / "relay.compose.yaml")
+        mounted = fragment["services"][f"{name}-live"]["volumes"]
+        assert ["relayconf-state:/var/lib/relayconf"] == mounted
+        assert not codes_of(project)
+
     @pytest.mark.parametrize(
         ("text", "codes"),
         [
@@ -197,11 +225,7 @@ class TestFragments:
         more = "    env_file: [{path: relay.env, required: false}]\n"
         (project / "compose.yaml").write_text(extending("relay-pass", more))
         (project / "relay.env").write_text(text)
-        gathered = gather(str(project), files=[], env_files=[], profiles=[], environ={})
-        assert gathered.project is not None
-        contracts = assigned(gathered.project, options=["app=relay"], target=None, service=None)
-        found = examine(gathered.inspection(contracts, {}, date(2026, 1, 1)))
-        assert codes == sorted({one.code for one in found})
+        assert codes == codes_of(project)
 
 
 class TestDocumentation:
