@@ -9,6 +9,7 @@ written once, and waiting once for each way of waiting. Ground floor.
 from __future__ import annotations
 
 from contextlib import suppress
+from math import inf
 from typing import Any, Callable, Dict, Generator, NamedTuple, Optional
 
 from relay.client.directory import Directory, Held
@@ -127,13 +128,23 @@ class Exchange:
             self._deadline = now + self._timeout
         left = max(round((self._deadline - now) * 1000), 1)
         data = encode_request(Request(tool, self._call_id, args, left))
-        most = self._options.max_request
-        if most is not None and len(data) > most:
-            text = (
-                f"the request has {len(data)} bytes; the runner's RELAY_MAX_REQUEST_BYTES is {most}"
-            )
-            raise CallError(text, code="too_large", may_have_run=False)
+        self._refuse_too_large(len(data))
         self._publish(data)
+
+    def _refuse_too_large(self, size: int) -> None:
+        """Refuse, before anything is published, what the runner would refuse."""
+        if size <= self._most():
+            return
+        # The options are those of the last look; the runner may take more by now.
+        self._options = self._source.current(self.waiter.held)
+        if size > self._most():
+            most = self._options.max_request
+            text = f"the request has {size} bytes; the runner's RELAY_MAX_REQUEST_BYTES is {most}"
+            raise CallError(text, code="too_large", may_have_run=False)
+
+    def _most(self) -> float:
+        most = self._options.max_request
+        return inf if most is None else most
 
     def _publish(self, data: bytes) -> None:
         held = self.waiter.held

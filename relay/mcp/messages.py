@@ -6,7 +6,8 @@ waits for that id. Ground floor.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Union
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from relay import strictjson
 
@@ -24,6 +25,9 @@ _NEAR = 4096
 _LONGEST_ID = 200
 
 _END = b"\n"
+
+#: How clients write that a request is a call of a tool.
+_CALL = re.compile(rb'"method"\s*:\s*"tools/call"')
 
 
 class Rejected(Exception):
@@ -78,14 +82,19 @@ class Lines:
         self._parts, self._size, self._head = [], 0, b""
         if size <= self.limit:
             return line
-        return TooLong(size, guess_id(head or line[:_NEAR], line[-_NEAR:]))
+        pieces = _outside_params(head or line[:_NEAR], line[-_NEAR:])
+        return TooLong(size, _guessed_id(pieces), any(_CALL.search(p) for p in pieces))
 
 
 class TooLong(NamedTuple):
-    """A line over the limit: its length in bytes, and its id as far as that can be told."""
+    """A line over the limit: its length in bytes; its id, and whether it is a call, as far as seen.
+
+    Both are looked for outside of the params.
+    """
 
     size: int
     id: Optional[Id]
+    is_call: bool = False
 
 
 def read(line: bytes) -> List[Union[Message, Dict[str, Any]]]:
@@ -129,9 +138,18 @@ def guess_id(head: bytes, tail: bytes) -> Optional[Id]:
 
     That is before the params or right at the end, outside of both.
     """
-    before = head.partition(b'"params"')[0].partition(b'"method"')
+    return _guessed_id(_outside_params(head, tail))
+
+
+def _outside_params(head: bytes, tail: bytes) -> Tuple[bytes, bytes]:
+    """Return what stands before the params, and what stands after them."""
     end = tail.rstrip().rpartition(b"}")[0]
-    for piece in (before[0], before[2], end.rpartition(b"}")[2]):
+    return head.partition(b'"params"')[0], end.rpartition(b"}")[2]
+
+
+def _guessed_id(pieces: Tuple[bytes, bytes]) -> Optional[Id]:
+    before = pieces[0].partition(b'"method"')
+    for piece in (before[0], before[2], pieces[1]):
         found = _id_in(piece)
         if found is not None:
             return found

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, NamedTuple, Optional, Set
 
 from relay.client.exchange import Exchange
-from relay.errors import RelayError, call_error
+from relay.errors import CallError, RelayError, call_error
 from relay.mcp import messages
 from relay.mcp.calls import Calls, Done, call_id, error_result
-from relay.mcp.messages import Id, Message, Rejected
+from relay.mcp.messages import Id, Message, Rejected, TooLong
 from relay.mcp.tools import Offer
 from relay.protocol import PROTOCOL
 
@@ -92,6 +92,18 @@ class Connection:
             return
         if answer is not None:
             self._send_result(id_, answer, enveloped=request.enveloped)
+
+    def take_too_long(self, line: TooLong) -> None:
+        """Refuse a message that is larger than any that can be published."""
+        most = self._offer.max_request
+        text = f"the message has {line.size} bytes; the runner's RELAY_MAX_REQUEST_BYTES is {most}"
+        if line.id is None or not line.is_call:
+            self._send(messages.error(line.id, messages.INVALID_REQUEST, text))
+            return
+        refusal = CallError(text, code="too_large", may_have_run=False)
+        # Which era it belongs to stood in what was dropped; who never initialised is of the newer.
+        enveloped = not self._initialized
+        self._send_result(line.id, error_result(refusal), enveloped=enveloped)
 
     def ended(self, done: Done) -> None:
         """Send the result of a call."""

@@ -16,7 +16,7 @@ from relay.client.exchange import LONGEST_WAIT, Exchange
 from relay.client.writer import Writer, directory_of
 from relay.mcp import messages
 from relay.mcp.calls import Calls, Ready
-from relay.mcp.messages import INVALID_REQUEST, Lines, TooLong
+from relay.mcp.messages import Lines, TooLong
 from relay.mcp.protocol import Connection
 from relay.mcp.tools import Offer
 
@@ -31,9 +31,6 @@ _LAST_ANSWERS = 1.0
 #: them: ``\\u00e9`` takes 6 bytes, and 2 in a request.
 _BESIDE = 65_536
 _LONGER = 3
-
-#: The most bytes of a request where no runner has said so (the default of RELAY_MAX_REQUEST_BYTES).
-_USUAL_REQUEST = 4 * 1024 * 1024
 
 #: Bytes that wait to be read by the client before nothing more is read from it.
 _MOST_UNREAD = 1 << 20
@@ -74,7 +71,7 @@ class Server:
         self._connection = Connection(self._offer, self._calls, ask=self._ask, send=self._send)
         self._timeout = timeout
         self._stdin, self._stdout = stdin, stdout
-        self._lines = Lines(_USUAL_REQUEST)
+        self._lines = Lines(_LONGER * self._offer.max_request + _BESIDE)
         self._out = bytearray()
         self._look_at = 0.0
         self._ends_at: Optional[float] = None
@@ -114,7 +111,7 @@ class Server:
         if self._wakes.rouse(waiter) or time.monotonic() >= self._look_at:
             if self._offer.look():
                 self._connection.tools_changed()
-            self._lines.limit = _LONGER * (self._offer.max_request or _USUAL_REQUEST) + _BESIDE
+            self._lines.limit = _LONGER * self._offer.max_request + _BESIDE
             self._look_at = time.monotonic() + LONGEST_WAIT
 
     def _wait(self) -> Dict[int, int]:
@@ -144,8 +141,7 @@ class Server:
 
     def _take(self, line: Union[bytes, TooLong]) -> None:
         if isinstance(line, TooLong):
-            text = f"the message has {line.size} bytes; at most {self._lines.limit} can be taken"
-            self._send(messages.error(line.id, INVALID_REQUEST, text))
+            self._connection.take_too_long(line)
             return
         for each in messages.read(line):
             if isinstance(each, messages.Message):

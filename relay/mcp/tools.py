@@ -12,6 +12,9 @@ from relay.client.options import Told, stamp_of, told
 from relay.client.wakes import Waiter
 from relay.errors import NoDirectory
 
+#: The most bytes of a request where no runner has said so (the default of RELAY_MAX_REQUEST_BYTES).
+_USUAL_REQUEST = 4 * 1024 * 1024
+
 #: What the waiter on relay.json waits for: a name that never appears. A waiter by its own name
 #: would take it from the calls, which are woken by it, too.
 _NOTHING = "relay.json is read by whoever waits"
@@ -30,8 +33,8 @@ class Offer:
         self.waiter.name = _NOTHING
         self._stamp: object = None
         self._said: Optional[Tuple[Dict[str, Any], ...]] = None
-        #: The most bytes that a request may have, where the runner has said so.
-        self.max_request: Optional[int] = None
+        #: The most bytes that a request may have.
+        self.max_request = _USUAL_REQUEST
         self.tools: List[Dict[str, Any]] = []
         self.names: Dict[str, Dict[str, Any]] = {}
         self.look()
@@ -59,7 +62,7 @@ class Offer:
         found = told(held)
         if found is None:
             return False
-        self.max_request = found.max_request
+        self.max_request = found.max_request or _USUAL_REQUEST
         return self._take(found)
 
     def _take(self, found: Told) -> bool:

@@ -119,6 +119,44 @@ class TestPython:
 
         asyncio.run(talk())
 
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("size", [5_000_000, 20_000_000])
+    def test_over_the_default_bound(
+        self, unserved: Path, announce: Callable[..., None], mode: str, size: int
+    ) -> None:
+        """What the runner would refuse is never published; the reason names what to raise."""
+        announce(unserved, "echo", RELAY_MAX_REQUEST_BYTES=4 << 20)
+
+        async def talk() -> None:
+            async with connected(unserved, mode) as client:
+                result = await client.call_tool("echo", {"text": "x" * size})
+                said: Any = result.content[0]
+                assert result.is_error
+                assert said.text.startswith("too_large: the ")
+                assert said.text.endswith(f"RELAY_MAX_REQUEST_BYTES is {4 << 20}")
+                assert {"relay/code": "too_large", "relay/mayHaveRun": False}.items() <= (
+                    (result.meta or {}).items()
+                )
+                assert ["relay.json"] == os.listdir(unserved)
+
+        asyncio.run(talk())
+
+    def test_a_bound_that_is_raised(self, unserved: Path, announce: Callable[..., None]) -> None:
+        """A runner that is told to take more is taken at its word, while the server goes on."""
+
+        async def talk() -> None:
+            async with connected(unserved, "auto") as client:
+                announce(unserved, "echo", RELAY_MAX_REQUEST_BYTES=1 << 20)
+                large = {"text": "x" * (2 << 20)}
+                assert (await text_of(client.call_tool("echo", large)))[0]
+                announce(unserved, "echo", RELAY_MAX_REQUEST_BYTES=4 << 20)
+                call = asyncio.create_task(client.call_tool("echo", large))
+                await until(lambda: requests(unserved))
+                call.cancel()
+                await until(lambda: not requests(unserved))
+
+        asyncio.run(talk())
+
     @pytest.mark.parametrize("mode", ["auto", "legacy"])
     def test_cancelling(self, unserved: Path, mode: str) -> None:
         """A call that the client gives up is taken back, and the connection goes on."""

@@ -154,8 +154,14 @@ class TestBadMessages:
         head = {"jsonrpc": "2.0", "id": "long"}
         client.send({**body, **head} if where == "last" else {**head, **body})
         said = client.answer()
+        assert ("long", True) == (said["id"], said["result"]["isError"])
+        (content,) = said["result"]["content"]
+        assert content["text"].endswith("RELAY_MAX_REQUEST_BYTES is 1024")
+        body["method"] = "resources/read"
+        client.send({**body, **head} if where == "last" else {**head, **body})
+        said = client.answer()
         assert ("long", -32600) == (said["id"], said["error"]["code"])
-        assert "at most 68608 can be taken" in said["error"]["message"]
+        assert "RELAY_MAX_REQUEST_BYTES is 1024" in said["error"]["message"]
         assert [] == requests(unserved)
         client.ask(2, "ping")
         assert 2 == client.answer()["id"]
