@@ -196,7 +196,7 @@ def reading() -> dict[str, float]:
     model = RelaySettings.from_resolution(live.snapshot.resolution)
     names = {"plain": Plain(), "slotted": Slotted(), "model": model, "live": live}
     best = {
-        name: min(timeit.repeat(_read(name), globals=names, number=1_000_000, repeat=5)) * 1000
+        name: min(timeit.repeat(_read(name), globals={**names}, number=1_000_000, repeat=5)) * 1000
         for name in names
     }
     ratios = {f"live_to_{name}": best["live"] / best[name] for name in ("plain", "slotted")}
