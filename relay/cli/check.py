@@ -14,7 +14,7 @@ from collections.abc import Collection
 from relay.cli import logs
 from relay.cli.serve import settings_of
 from relay.engine.announce import refuse_too_much
-from relay.engine.runner import NothingToServe
+from relay.engine.given import NothingToServe
 from relay.tools.file import load_tools
 from relayconf.cli.common import add_sources
 

@@ -63,6 +63,10 @@ def _gauges(shared: Shared, runner: Measured) -> Iterator[Metric]:
     yield "relay_in_flight", "gauge", text, [({}, shared.slots.taken)]
     text = "Tools that go on although their call was given up."
     yield "relay_left_behind", "gauge", text, [({}, getattr(runner, "left_behind", 0))]
+    sockets: int | None = getattr(runner, "sockets", None)
+    if sockets is not None:
+        text = "Connections to the remote host that are open."
+        yield "relay_open_sockets", "gauge", text, [({}, sockets)]
 
 
 def _latencies(shared: Shared) -> Iterator[Metric]:

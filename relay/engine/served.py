@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from relay.engine.execute import Engine
 
 
 class Found(Protocol):
@@ -101,8 +104,15 @@ class Serving(Protocol):
     chores: list[Callable[[], None]]
 
     @property
+    def engine(self) -> Engine:
+        """What executes for them."""
+
+    @property
     def sessions(self) -> Sequence[Telling]:
         """What it serves."""
+
+    async def run(self) -> None:
+        """Serve until ``stopping``."""
 
     def change(self) -> None:
         """Go by new limits, which are in the shared record already."""

@@ -11,6 +11,8 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Any
 
 import httpx
 
@@ -22,17 +24,20 @@ _KEEPALIVE = 40.0
 _KEPT = 4
 
 #: A peer that vanishes without a word is noticed by the kernel after about 15 s.
-_ANY_TLS = ssl.PROTOCOL_TLS_CLIENT
 _PROBING = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 2))
+
+#: Connections younger than this, in seconds, were made after the trouble that one hears of.
+_YOUNG = 0.5
 
 
 class _Line:
-    """One client, and how many use it."""
+    """One client, since when there is one, and how many use it."""
 
-    __slots__ = ("client", "retired", "users")
+    __slots__ = ("began", "client", "retired", "users")
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self.client = client
+        self.began = monotonic()
         self.users = 0
         self.retired = False
 
@@ -47,11 +52,13 @@ class Connections:
 
     def __init__(self, headers: Mapping[str, str], *, secure: bool) -> None:
         self._headers = dict(headers)
-        self._tls = httpx.create_ssl_context() if secure else ssl.SSLContext(_ANY_TLS)
+        self._tls = (
+            httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        )
         self._line: _Line | None = None
         self._closed = False
         self._closing: set[asyncio.Task[None]] = set()
-        self.busy = 0
+        self._streams: list[Any] = []
 
     @asynccontextmanager
     async def borrow(self) -> AsyncIterator[_Line]:
@@ -62,13 +69,24 @@ class Connections:
             self._line = _Line(self._client())
         line = self._line
         line.users += 1
-        self.busy += 1
         try:
             yield line
         finally:
             line.users -= 1
-            self.busy -= 1
             self._drop_if_unused(line)
+
+    async def note(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Take notice of what a request meets on its way; an extension of httpx calls it."""
+        if event == "connection.connect_tcp.complete":
+            self._streams = [*self._alive(), facts["return_value"]]
+
+    @property
+    def open(self) -> int:
+        """How many connections are open."""
+        return len(self._alive())
+
+    def _alive(self) -> list[Any]:
+        return [s for s in self._streams if s.get_extra_info("socket").fileno() >= 0]
 
     def _client(self) -> httpx.AsyncClient:
         # The environment's proxies are for the world outside; a sandbox is reached directly.
@@ -82,6 +100,10 @@ class Connections:
 
     def renew(self) -> None:
         """Use none of the connections that are there for anything new."""
+        if self._line is not None and monotonic() - self._line.began >= _YOUNG:
+            self._retire()
+
+    def _retire(self) -> None:
         line, self._line = self._line, None
         if line is not None:
             line.retired = True
@@ -97,7 +119,7 @@ class Connections:
     async def close(self) -> None:
         """Close what is idle; what is under way closes when it ends."""
         self._closed = True
-        self.renew()
+        self._retire()
         if self._closing:
             await asyncio.wait(self._closing)
 

@@ -21,6 +21,7 @@ import httpx
 
 from relay.hosts.connections import Connections
 from relay.hosts.host import (
+    LATE,
     Denied,
     Done,
     Entry,
@@ -49,11 +50,8 @@ _LARGEST_OUTPUT = 1024 * 1024
 _ESCAPED = 6
 _AROUND = 64 * 1024
 
-#: Seconds that an answer may come after the command's own time limit.
-_LATE = 1.0
-
 #: Requests at once, beside the commands of callers.
-_SHORT_REQUESTS = 8
+_SHORT_REQUESTS = 16
 
 #: What the daemon says of a refused operation, and what is raised for it.
 _SAYINGS: tuple[tuple[str, type[HostError]], ...] = (
@@ -92,15 +90,17 @@ class DaemonHost(Host):
     def __init__(self, url: str, *, token: str | None = None, timeout: float = 10.0) -> None:
         self._base = _base(url)
         super().__init__(f"daemon at {self._base}", timeout=timeout)
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        headers = {"Accept-Encoding": "identity"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
         secure = self._base.startswith("https:")
         self._connections = Connections(headers, secure=secure)
         self._short = asyncio.Semaphore(_SHORT_REQUESTS)
 
     @property
     def sockets(self) -> int:
-        """See ``Host.sockets``: requests that are under way."""
-        return self._connections.busy
+        """See ``Host.sockets``."""
+        return self._connections.open
 
     def renew(self) -> None:
         """See ``Host.renew``."""
@@ -113,7 +113,18 @@ class DaemonHost(Host):
     async def run(
         self, argv: Sequence[str], *, seconds: float, max_output: int, kind: str = "run"
     ) -> Done:
-        """See ``Host.run``."""
+        """See ``Host.run``. It is sent once more where the connection breaks."""
+        return await self._run(argv, seconds, max_output, kind)
+
+    async def _run(
+        self,
+        argv: Sequence[str],
+        seconds: float,
+        max_output: int,
+        kind: str,
+        *,
+        repeats: bool = True,
+    ) -> Done:
         wanted = min(max_output, _LARGEST_OUTPUT)
         body = {
             "command": argv[0],
@@ -127,8 +138,9 @@ class DaemonHost(Host):
             kind,
             what=f"running {posixpath.basename(argv[0])}",
             json=body,
-            seconds=seconds + _LATE,
+            seconds=seconds + LATE,
             limit=2 * wanted * _ESCAPED + _AROUND,
+            repeats=repeats,
         )
         with self._making_sense("running a command"):
             found = json.loads(answer)
@@ -170,12 +182,18 @@ class DaemonHost(Host):
         )
 
     async def write(
-        self, path: str, data: bytes, *, then_remove: str | None = None, kind: str = "write"
+        self,
+        path: str,
+        data: bytes,
+        *,
+        then_remove: str | None = None,
+        again: bool = False,
+        kind: str = "write",
     ) -> None:
         """See ``Host.write``. Up to 117 KiB of text are one request; beyond, parts come first."""
         if is_argument(data):
             text = data.decode()
-            argv = publish_argv(path, len(data), "=", text, gone=then_remove)
+            argv = publish_argv(path, len(data), "=", text, gone=then_remove, again=again)
             await self._publish(path, argv, kind)
             return
         # The daemon makes missing parents, and a relay's directory that is gone must stay gone.
@@ -185,7 +203,7 @@ class DaemonHost(Host):
             for start in range(0, len(data) or 1, _PART):
                 parts.append(temp_path(path))
                 await self._put(parts[-1], data[start : start + _PART])
-            argv = publish_argv(path, len(data), "+", *parts, gone=then_remove)
+            argv = publish_argv(path, len(data), "+", *parts, gone=then_remove, again=again)
             await self._publish(path, argv, kind)
         except HostError:
             for part in parts:
@@ -193,11 +211,10 @@ class DaemonHost(Host):
             raise
 
     async def _publish(self, path: str, argv: list[str], kind: str) -> None:
-        async with self._short:
-            done = await self.run(argv, seconds=self.timeout, max_output=4096, kind=kind)
-        if done.timed_out:
-            raise TimedOut(f"{self.name}: writing {path} took longer than {self.timeout:g} s")
-        judge(self.name, path, done)
+        with self._mapping(f"writing {path}", self.timeout):
+            async with asyncio.timeout(self.timeout + LATE), self._short:
+                done = await self._run(argv, self.timeout, 4096, kind, repeats=False)
+        judge(self, path, done)
 
     async def _put(self, path: str, data: bytes) -> None:
         await self._briefly(
@@ -221,7 +238,9 @@ class DaemonHost(Host):
         # RACE: of two that move at once to one target, the daemon lets the second replace it if
         # both looked before either moved; the relay's targets are names that one runner uses.
         body = {"from": source, "to": target}
-        await self._briefly("POST", "/v1/fs/move", "move", what=f"moving {source}", json=body)
+        await self._briefly(
+            "POST", "/v1/fs/move", "move", what=f"moving {source}", json=body, repeats=False
+        )
 
     async def remove(self, path: str) -> None:
         """See ``Host.remove``."""
@@ -237,8 +256,9 @@ class DaemonHost(Host):
             return
 
     async def _briefly(self, method: str, path: str, kind: str, **more: Any) -> bytes:
-        async with self._short:
-            return await self._ask(method, path, kind, seconds=self.timeout, **more)
+        with self._mapping(more["what"], self.timeout):
+            async with asyncio.timeout(self.timeout), self._short:
+                return await self._ask(method, path, kind, seconds=self.timeout, **more)
 
     async def _ask(
         self,
@@ -249,6 +269,7 @@ class DaemonHost(Host):
         what: str,
         seconds: float,
         limit: int = _LARGEST_ANSWER,
+        repeats: bool = True,
         **more: Any,
     ) -> bytes:
         """Send one request and return the bytes of its answer, at most ``limit``."""
@@ -263,7 +284,7 @@ class DaemonHost(Host):
                             borrowed.client, method, self._base + path, what, limit, **more
                         )
                     except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-                        if attempt == 2 or (method == "POST" and path.endswith("/move")):
+                        if attempt == 2 or not repeats:
                             raise
         raise AssertionError("unreachable")  # pragma: no cover - the loop returns or raises
 
@@ -276,7 +297,8 @@ class DaemonHost(Host):
         limit: int,
         **more: Any,
     ) -> bytes:
-        async with client.stream(method, url, timeout=None, **more) as answer:
+        watched = {"trace": self._connections.note}
+        async with client.stream(method, url, timeout=None, extensions=watched, **more) as answer:
             if answer.is_success:
                 return await self._bounded(answer, limit, what)
             said = await self._bounded(answer, _AROUND, what)
@@ -284,7 +306,8 @@ class DaemonHost(Host):
 
     async def _bounded(self, answer: httpx.Response, limit: int, what: str) -> bytes:
         pieces, size = [], 0
-        async for piece in answer.aiter_bytes():
+        # As it comes: what somebody in between has compressed could be of any size.
+        async for piece in answer.aiter_raw():
             size += len(piece)
             if size > limit:
                 raise TooLarge(f"{self.name}: {what}: the answer is longer than {limit} bytes")

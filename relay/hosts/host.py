@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 from relay.errors import RelayError
 
+#: Seconds that an answer may come after the command's own time limit.
+LATE = 1.0
+
 
 class HostError(RelayError):
     """Base of what a host raises. The message names the host and the operation, never a secret."""
@@ -204,12 +207,27 @@ class Host(ABC):
 
     @abstractmethod
     async def write(
-        self, path: str, data: bytes, *, then_remove: str | None = None, kind: str = "write"
+        self,
+        path: str,
+        data: bytes,
+        *,
+        then_remove: str | None = None,
+        again: bool = False,
+        kind: str = "write",
     ) -> None:
         """Make ``path`` hold ``data``, at once; then remove another file, where one is named.
 
-        It is one request wherever the host can do it so. Only its user, and the group of a setgid
-        directory, may read the file. The directory must be there.
+        It is one request wherever the host can do it so, and is not repeated by the host itself.
+        Only its user, and the group of a setgid directory, may read the file. The directory must
+        be there.
+
+        Args:
+            path: the file.
+            data: its bytes.
+            then_remove: another file, which goes once ``path`` is there.
+            again: an attempt before this one may have taken place: where ``then_remove`` is gone it
+                has, and nothing is written.
+            kind: under which name the request is counted.
 
         Raises:
             Missing: the directory is not there.

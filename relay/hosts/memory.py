@@ -124,12 +124,20 @@ class MemoryHost(Host):
         return data
 
     async def write(
-        self, path: str, data: bytes, *, then_remove: str | None = None, kind: str = "write"
+        self,
+        path: str,
+        data: bytes,
+        *,
+        then_remove: str | None = None,
+        again: bool = False,
+        kind: str = "write",
     ) -> None:
         """See ``Host.write``."""
         await self._begin("write", kind)
         if posixpath.dirname(path) not in self.directories:
             raise Missing(f"{self.name}: the directory of {path} is not there")
+        if again and then_remove is not None and then_remove not in self.files:
+            return
         self.put(path, data)
         if then_remove is not None:
             self.files.pop(then_remove, None)

@@ -68,7 +68,10 @@ def _daemon(settings: RelaySettings) -> Host:
 
 
 def _ssh(settings: RelaySettings) -> Host:
-    from relay.hosts.ssh import open_ssh  # noqa: PLC0415 - asyncssh is an extra
+    try:
+        from relay.hosts.ssh import open_ssh  # noqa: PLC0415 - asyncssh is an extra
+    except ImportError:
+        raise HostError("RELAY_BACKEND=ssh needs asyncssh: install relayconf[ssh]") from None
 
     return open_ssh(settings)
 

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import os
 
-from relay.hosts.host import Done, Faulty, Missing
+from relay.hosts.host import Done, Faulty, Host, Missing, TimedOut
 
 #: Exit codes of the program: the directory is not there; the file could not be written.
 _NO_DIRECTORY = 44
 _NOT_WRITTEN = 43
 
-#: Called with: the final path, the temporary one, a path to remove or nothing, the size in bytes,
-#: then the text itself, or ``-`` and it comes on stdin, or ``+`` and paths whose bytes make it up.
+#: Called with: the final path, the temporary one, a path to remove or nothing, ``again`` where an
+#: attempt may have taken place before, the size in bytes, then the text itself, or ``-`` and it
+#: comes on stdin, or ``+`` and paths whose bytes make it up.
 PUBLISH = """\
-final=$1 temp=$2 gone=$3 size=$4 how=$5
-shift 5
+final=$1 temp=$2 gone=$3 again=$4 size=$5 how=$6
+shift 6
 umask 077
 folder=${final%/*}
 [ -d "${folder:-/}" ] || exit 44
+if [ "$again" ] && ! [ -e "$gone" ] && ! [ -L "$gone" ]; then
+  [ "$how" != + ] || rm -f "$@"
+  exit 0
+fi
 [ -g "${folder:-/}" ] && umask 007
 set -C
 case $how in
@@ -61,22 +66,27 @@ def temp_path(path: str) -> str:
     return f"{path}.tmp.{os.urandom(6).hex()}"
 
 
-def publish_argv(path: str, size: int, how: str, *rest: str, gone: str | None) -> list[str]:
-    """Return the command that publishes ``size`` bytes at ``path``."""
-    temp = temp_path(path)
-    return ["sh", "-c", PUBLISH, "sh", path, temp, gone or "", str(size), how, *rest]
+def publish_argv(
+    path: str, size: int, how: str, *rest: str, gone: str | None, again: bool
+) -> list[str]:
+    """Return the command that publishes ``size`` bytes at ``path``; see ``Host.write``."""
+    temp, mark = temp_path(path), "again" if again and gone else ""
+    return ["sh", "-c", PUBLISH, "sh", path, temp, gone or "", mark, str(size), how, *rest]
 
 
-def judge(host: str, path: str, done: Done) -> None:
+def judge(host: Host, path: str, done: Done) -> None:
     """Raise where a publication did not succeed.
 
     Raises:
         Missing: the directory is not there.
+        TimedOut: it took too long.
         Faulty: it could not be written.
     """
+    if done.timed_out:
+        raise TimedOut(f"{host.name}: writing {path} took longer than {host.timeout:g} s")
     if done.code == 0:
         return
     if done.code == _NO_DIRECTORY:
-        raise Missing(f"{host}: the directory of {path} is not there")
+        raise Missing(f"{host.name}: the directory of {path} is not there")
     last = done.stderr.strip().rpartition("\n")[2][:200] or f"exit code {done.code}"
-    raise Faulty(f"{host}: {path} cannot be written: {last}")
+    raise Faulty(f"{host.name}: {path} cannot be written: {last}")

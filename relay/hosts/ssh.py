@@ -1,9 +1,7 @@
 """A sandbox behind an SSH server as a host; needs the extra ``ssh`` (asyncssh).
 
-One connection carries everything: commands as channels of it, files by SFTP. The server's key is
-always verified; no agent is asked, nothing is forwarded, no configuration file is read. A
-connection that broke is made anew by the next operation, after a growing, jittered pause in which
-operations fail at once.
+Commands are channels of a connection, files travel by SFTP on the first one. The server's key is
+always verified; no agent is asked, nothing is forwarded, no configuration file is read.
 """
 
 from __future__ import annotations
@@ -15,9 +13,11 @@ import shlex
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
-from typing import Any
+
+import asyncssh
 
 from relay.hosts.host import (
+    LATE,
     Denied,
     Done,
     Entry,
@@ -32,32 +32,19 @@ from relay.hosts.host import (
     Unreachable,
 )
 from relay.hosts.publishing import judge, publish_argv
+from relay.hosts.sshlines import Line, Lines
 from relay.hosts.sshtarget import beginning, bounded, read_target
 from relay.hosts.standing import PROGRAM, Standing, StandingError
 from relay.settings import RelaySettings
 
-try:
-    import asyncssh
-except ImportError:
-    raise HostError("RELAY_BACKEND=ssh needs asyncssh: install relayconf[ssh]") from None
-
-#: Operations at once beside callers' own commands; OpenSSH allows ten channels a connection.
-_SHORT_OPERATIONS = 4
-
-#: Seconds between two signs of life on an idle connection, and how many may be missed.
-_ALIVE_EVERY = 10
-_ALIVE_MISSED = 2
-
-#: Pauses after a failed connection, in seconds: the first, the longest; each is cut by up to 20 %.
-_PAUSE_FIRST = 0.1
-_PAUSE_LONGEST = 1.0
-_JITTER = 0.2
-
-#: Seconds that an answer may come after the command's own time limit.
-_LATE = 1.0
+#: Operations on files, and commands that publish, at once.
+_SHORT_OPERATIONS = 16
 
 #: The longest argument that Linux hands to a program; a shell gets the whole command as one.
 _LONGEST_COMMAND = 128 * 1024 - 1
+
+#: Seconds for which each file has a command of its own, once the shell that stays has failed.
+_WITHOUT = 60.0
 
 _CANNOT_RUN = frozenset({126, 127})
 
@@ -77,19 +64,6 @@ def open_ssh(settings: RelaySettings) -> SshHost:
         known_hosts=None if known is None else str(known),
         timeout=settings.file_op_timeout.total_seconds(),
     )
-
-
-class _Line:
-    """One connection, how many use it, and what stays open on it once it was needed."""
-
-    __slots__ = ("connection", "retired", "sftp", "standing", "users")
-
-    def __init__(self, connection: asyncssh.SSHClientConnection) -> None:
-        self.connection = connection
-        self.users = 0
-        self.retired = False
-        self.sftp: asyncssh.SFTPClient | None = None
-        self.standing: Standing | None = None
 
 
 class SshHost(Host):
@@ -121,23 +95,17 @@ class SshHost(Host):
         where = f"{self._target.host}:{self._target.port}"
         who = f"{self._target.user}@" if self._target.user else ""
         super().__init__(f"ssh {who}{where}", timeout=timeout)
-        self._key_file = key_file
-        self._known_hosts = known_hosts
-        self._random = rand
-        self._line: _Line | None = None
-        self._connecting = asyncio.Lock()
+        self._lines = Lines(
+            self._target, self.name, key_file=key_file, known_hosts=known_hosts, rand=rand
+        )
         self._short = asyncio.Semaphore(_SHORT_OPERATIONS)
         self._starting = asyncio.Lock()
-        self._stands = True
-        self._pause = 0.0
-        self._not_before = 0.0
-        self._closed = False
-        self._lines = 0
+        self._stands_from = 0.0
 
     @property
     def sockets(self) -> int:
         """See ``Host.sockets``."""
-        return self._lines
+        return self._lines.open
 
     async def run(
         self, argv: Sequence[str], *, seconds: float, max_output: int, kind: str = "run"
@@ -175,7 +143,10 @@ class SshHost(Host):
             raise TooLarge(f"{self.name}: {what}: the command is longer than 128 KiB")
         with self._mapping(what, seconds):
             try:
-                async with asyncio.timeout(seconds + _LATE), self._using() as line:
+                async with (
+                    asyncio.timeout(seconds + LATE),
+                    self._lines.borrow(self.timeout, command=True) as line,
+                ):
                     self.requests[kind] += 1
                     return await self._command(line, command, data, most, tell)
             except TimeoutError:
@@ -185,7 +156,7 @@ class SshHost(Host):
 
     async def _command(
         self,
-        line: _Line,
+        line: Line,
         command: str,
         data: bytes,
         most: int,
@@ -232,43 +203,55 @@ class SshHost(Host):
             return data
 
     async def write(
-        self, path: str, data: bytes, *, then_remove: str | None = None, kind: str = "write"
+        self,
+        path: str,
+        data: bytes,
+        *,
+        then_remove: str | None = None,
+        again: bool = False,
+        kind: str = "write",
     ) -> None:
         """See ``Host.write``. The bytes travel on the input of a shell that stays, or of one."""
-        if self._stands and Standing.can(path, data, then_remove):
+        if monotonic() >= self._stands_from and Standing.can(path, data, then_remove):
             try:
-                code = await self._by_standing(path, data, then_remove, kind)
+                code = await self._by_standing(path, data, then_remove, again=again, kind=kind)
             except StandingError:
-                # This login's programs are not what it needs, or the connection is gone; what was
-                # published so may be published again.
-                self._stands = False
+                # It was ended, or this login's programs are not what it needs. What it published
+                # before is not published again.
+                self._stands_from = monotonic() + _WITHOUT
+                again = True
             else:
-                judge(self.name, path, Done(code, "", ""))
+                judge(self, path, Done(code, "", ""))
                 return
-        argv = publish_argv(path, len(data), "-", gone=then_remove)
-        async with self._short:
-            done = await self._execute(argv, data, seconds=self.timeout, most=4096, kind=kind)
-        if done.timed_out:
-            raise TimedOut(f"{self.name}: writing {path} took longer than {self.timeout:g} s")
-        judge(self.name, path, done)
-
-    async def _by_standing(self, path: str, data: bytes, gone: str | None, kind: str) -> int:
+        argv = publish_argv(path, len(data), "-", gone=then_remove, again=again)
         with self._mapping(f"writing {path}", self.timeout):
-            async with asyncio.timeout(self.timeout), self._using() as line:
+            async with asyncio.timeout(self.timeout + LATE), self._short:
+                done = await self._execute(argv, data, seconds=self.timeout, most=4096, kind=kind)
+        judge(self, path, done)
+
+    async def _by_standing(
+        self, path: str, data: bytes, gone: str | None, *, again: bool, kind: str
+    ) -> int:
+        with self._mapping(f"writing {path}", self.timeout):
+            async with asyncio.timeout(self.timeout), self._lines.borrow(self.timeout) as line:
                 self.requests[kind] += 1
-                async with self._starting:
-                    if line.standing is None or line.standing.broken:
-                        command = f"exec sh -c {shlex.quote(PROGRAM)}"
-                        process = await line.connection.create_process(
-                            command, encoding=None, stderr=asyncssh.DEVNULL
-                        )
-                        line.standing = Standing(process)
+                standing = await self._standing(line)
                 try:
-                    return await line.standing.publish(path, data, gone)
+                    return await standing.publish(path, data, gone, again=again)
                 except StandingError:
                     if line.connection.is_closed():
                         raise Unreachable(f"{self.name}: the connection broke") from None
                     raise
+
+    async def _standing(self, line: Line) -> Standing:
+        async with self._starting:
+            if line.standing is None or line.standing.broken:
+                command = f"exec sh -c {shlex.quote(PROGRAM)}"
+                process = await line.connection.create_process(
+                    command, encoding=None, stderr=asyncssh.DEVNULL
+                )
+                line.standing = Standing(process)
+            return line.standing
 
     async def move(self, source: str, target: str) -> None:
         """See ``Host.move``."""
@@ -293,100 +276,25 @@ class SshHost(Host):
 
     def renew(self) -> None:
         """See ``Host.renew``."""
-        line, self._line = self._line, None
-        if line is not None:
-            line.retired = True
-            self._drop_if_unused(line)
+        self._lines.renew()
 
     async def close(self) -> None:
         """See ``Host.close``."""
-        self._closed = True
-        line = self._line
-        self.renew()
-        if line is not None:
-            self._drop(line)
-            await line.connection.wait_closed()
+        await self._lines.close()
 
     @asynccontextmanager
     async def _files(self, what: str, kind: str) -> AsyncIterator[asyncssh.SFTPClient]:
         with self._mapping(what, self.timeout):
-            async with asyncio.timeout(self.timeout), self._short, self._using() as line:
+            async with (
+                asyncio.timeout(self.timeout),
+                self._short,
+                self._lines.borrow(self.timeout) as line,
+            ):
                 self.requests[kind] += 1
-                if line.sftp is None:
-                    line.sftp = await line.connection.start_sftp_client()
+                async with self._starting:
+                    if line.sftp is None:
+                        line.sftp = await line.connection.start_sftp_client()
                 yield line.sftp
-
-    @asynccontextmanager
-    async def _using(self) -> AsyncIterator[_Line]:
-        line = await self._connected()
-        line.users += 1
-        try:
-            yield line
-        finally:
-            line.users -= 1
-            self._drop_if_unused(line)
-
-    def _drop_if_unused(self, line: _Line) -> None:
-        if line.retired and line.users == 0:
-            self._drop(line)
-
-    @staticmethod
-    def _drop(line: _Line) -> None:
-        if line.standing is not None:
-            line.standing.close()
-        line.connection.abort()
-
-    async def _connected(self) -> _Line:
-        async with self._connecting:
-            line = self._line
-            if line is not None and not line.connection.is_closed():
-                return line
-            self._line = None
-            if self._closed:
-                raise Unreachable(f"{self.name}: the connection was closed")
-            if monotonic() < self._not_before:
-                raise Unreachable(f"{self.name}: not connected; trying again in a moment")
-            try:
-                self._line = _Line(await self._connect())
-            except BaseException:
-                self._pause = min(max(self._pause * 2, _PAUSE_FIRST), _PAUSE_LONGEST)
-                cut = 1 - _JITTER * self._random()
-                self._not_before = monotonic() + self._pause * cut
-                raise
-            self._pause = 0.0
-            return self._line
-
-    async def _connect(self) -> asyncssh.SSHClientConnection:
-        host = self
-
-        class Client(asyncssh.SSHClient):
-            def connection_made(self, _connection: Any) -> None:
-                host._lines += 1
-
-            def connection_lost(self, _error: Exception | None) -> None:
-                host._lines -= 1
-
-        options: dict[str, Any] = {}
-        if self._key_file is not None:
-            options["client_keys"] = [self._key_file]
-        if self._known_hosts is not None:
-            options["known_hosts"] = self._known_hosts
-        if self._target.user is not None:
-            options["username"] = self._target.user
-        return await asyncssh.connect(
-            self._target.host,
-            self._target.port,
-            client_factory=Client,
-            config=None,
-            agent_path=None,
-            agent_forwarding=False,
-            preferred_auth="publickey",
-            connect_timeout=self.timeout,
-            login_timeout=self.timeout,
-            keepalive_interval=_ALIVE_EVERY,
-            keepalive_count_max=_ALIVE_MISSED,
-            **options,
-        )
 
     @contextmanager
     def _mapping(self, what: str, seconds: float) -> Iterator[None]:

@@ -1,8 +1,9 @@
 """A shell that stays on an SSH connection and publishes files: one way there, one way back.
 
 A command of its own for each file costs two round trips before its first byte is read. This one
-reads a size, three paths and the bytes, again and again, and answers each with a line. It checks
-that the stream is where it should be before any file gets its name, and ends with its connection.
+reads a size, three paths, a mark and the bytes, again and again, and answers each with a line. It
+checks that the stream is where it should be before any file gets its name, and ends with its
+connection.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ LARGEST = 1024 * 1024
 _MARK = b"end\n"
 
 PROGRAM = """\
-while IFS= read -r size && IFS= read -r final && IFS= read -r temp && IFS= read -r gone; do
+while IFS= read -r size && IFS= read -r final && IFS= read -r temp &&
+  IFS= read -r gone && IFS= read -r again; do
   code=0 folder=${final%/*}
   umask 077
-  if [ -d "${folder:-/}" ]; then
+  if [ "$again" ] && ! [ -e "$gone" ] && ! [ -L "$gone" ]; then
+    code=done
+    head -c "$size" >/dev/null
+  elif [ -d "${folder:-/}" ]; then
     [ -g "${folder:-/}" ] && umask 007
     set -C
     head -c "$size" >"$temp" || code=43
@@ -47,6 +52,7 @@ while IFS= read -r size && IFS= read -r final && IFS= read -r temp && IFS= read 
   else
     rm -f "$temp"
   fi
+  [ $code != done ] || code=0
   echo $code
 done
 """
@@ -74,15 +80,18 @@ class Standing:
         """Whether a file can be published in this way: names are lines here."""
         return len(data) <= LARGEST and "\n" not in path and "\n" not in (gone or "")
 
-    async def publish(self, path: str, data: bytes, gone: str | None) -> int:
+    async def publish(self, path: str, data: bytes, gone: str | None, *, again: bool) -> int:
         """Publish a file; return what a command of its own would exit with.
+
+        The arguments are those of ``Host.write``.
 
         Raises:
             StandingError: whether it was published is not known.
         """
         if self.broken:
             raise StandingError
-        names = "\n".join((str(len(data)), path, temp_path(path), gone or "", ""))
+        mark = "again" if again and gone else ""
+        names = "\n".join((str(len(data)), path, temp_path(path), gone or "", mark, ""))
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append(answer)
         try:

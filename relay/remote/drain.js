@@ -24,6 +24,7 @@ let count = number('count');
 let room = number('bytes');
 let keep = number('keep');
 let before = '';
+let mtime = 0n;
 let watcher = null;
 let blocked = false;
 let identity = '';
@@ -137,10 +138,8 @@ function show(request) {
   if (known.has(key) || count <= 0) return;
   const fields = fieldsOf('claim', request, found);
   const size = Number(found.size);
-  if (!found.isFile()) {
-    fields.push(['bad', 'the request is not a regular file']);
-  } else if (found.nlink !== 1n) {
-    fields.push(['bad', 'the request has more than one name']);
+  if (!found.isFile() || found.nlink !== 1n) {
+    fields.push(['bad', 'the request is not a regular file of one name']);
   } else if (size <= room) {
     let data = null;
     try {
@@ -200,14 +199,25 @@ function claim(requests) {
   }
 }
 
-function look() {
+function stay() {
   let found;
   try {
-    found = fs.statSync(dir);
+    found = fs.statSync(dir, { bigint: true });
   } catch (error) {
     throw new Ended('gone');
   }
   if (identityOf(found) !== identity) throw new Ended('gone');
+  return found.mtimeNs;
+}
+
+// Whether a name came into this directory, or went, since it had the mtime that is named.
+function census() {
+  mtime = stay();
+  if (mtime !== BigInt(options.since)) throw new Ended('changed');
+}
+
+function look() {
+  stay();
   check();
   const requests = [];
   const claimed = new Map();
@@ -246,7 +256,7 @@ function say(fields) {
 function finish(error) {
   const now = ['now', Date.now()];
   if (error instanceof Ended) {
-    say([['status', error.status], now, ['holder', error.holder], ['before', before], ['watch', watcher ? 1 : 0]]);
+    say([['status', error.status], now, ['holder', error.holder], ['before', before], ['watch', watcher ? 1 : 0], ['mtime', mtime]]);
   } else {
     say([['status', 'failed'], now, ['error', String(error.code || 'unknown')]]);
   }
@@ -257,7 +267,7 @@ function main() {
   if (options.make && !fs.existsSync(dir)) fs.mkdirSync(dir, 0o700);
   let found;
   try {
-    found = fs.statSync(dir);
+    found = fs.statSync(dir, { bigint: true });
   } catch (error) {
     throw new Ended('gone');
   }
@@ -267,11 +277,15 @@ function main() {
   if (options.take) take(options.take);
   const window = number('window') * 1000;
   const end = Date.now() + window;
-  if (look()) throw new Ended('claimed');
+  const find = () => {
+    if (options.since !== undefined) census();
+    else if (look()) throw new Ended('claimed');
+  };
+  find();
   if (window <= 0) throw new Ended('idle');
   const step = () => {
     try {
-      if (look()) throw new Ended('claimed');
+      find();
       if (performanceNow() >= end) throw new Ended('expired');
       if (blocked) setTimeout(step, 50);
     } catch (error) {

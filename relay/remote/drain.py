@@ -22,8 +22,10 @@ from typing import Any, Dict, List, Tuple
 LEASE = ".relay-lease"
 WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
-#: IN_MOVED_TO, IN_DELETE_SELF, IN_MOVE_SELF, IN_ONLYDIR of inotify(7); its flags of inotify_init1.
+#: IN_MOVED_TO, IN_DELETE_SELF, IN_MOVE_SELF, IN_ONLYDIR of inotify(7); and for names of any kind
+#: IN_MOVED_FROM, IN_CREATE, IN_DELETE. Then the flags of inotify_init1.
 EVENTS = 0x80 | 0x400 | 0x800 | 0x01000000
+NAMES = EVENTS | 0x40 | 0x100 | 0x200
 INIT_FLAGS = 0x800 | 0x80000
 
 #: Seconds that the directory's lock is waited for; somebody hostile may hold it for ever.
@@ -63,6 +65,7 @@ class Drain:
         self.lines = []  # type: List[str]
         self.foreign = {}  # type: Dict[str, str]
         self.before = ""
+        self.mtime = 0
         self.events = -1
         #: Whether there are requests whose id is in flight: that it ends makes no event.
         self.blocked = False
@@ -159,6 +162,13 @@ class Drain:
 
     def look(self) -> bool:
         """Scan once, under this lease and in this directory; True where there is news."""
+        self.stay()
+        self.check()
+        self.scan()
+        return bool(self.lines)
+
+    def stay(self) -> int:
+        """End where the path is another directory's by now; return the mtime of this one."""
         held = os.fstat(self.fd)
         try:
             found = os.stat(self.path)
@@ -166,9 +176,19 @@ class Drain:
             raise Ended("gone") from None
         if (found.st_dev, found.st_ino) != (held.st_dev, held.st_ino):
             raise Ended("gone")
-        self.check()
-        self.scan()
-        return bool(self.lines)
+        return held.st_mtime_ns
+
+    def census(self, since: int, end: float, rescan: float) -> None:
+        """Wait until a name came into this directory, or went, since it had that mtime."""
+        self.arm(NAMES)
+        while True:
+            self.mtime = self.stay()
+            if self.mtime != since:
+                raise Ended("changed")
+            left = end - time.monotonic()
+            if left <= 0:
+                raise Ended("expired")
+            self.wait(min(left, rescan))
 
     def scan(self) -> None:
         """Note what this runner has claimed, and what others have; claim more."""
@@ -207,7 +227,7 @@ class Drain:
                     if self.lines and size > self.room:
                         return
                     self.check()
-                    claim = self.claim_name(request)
+                    claim = request + ".claim." + self.runner
                     os.rename(name, claim, src_dir_fd=self.fd, dst_dir_fd=self.fd)
                 except OSError:
                     # RACE: it was withdrawn, or another run won.
@@ -216,25 +236,19 @@ class Drain:
         finally:
             self.unlock()
 
-    def claim_name(self, request: str) -> str:
-        """Return the name of a request that this runner has taken."""
-        return request + ".claim." + self.runner
-
     def show(self, request: str) -> None:
         """Note one claim of this runner's for printing, unless it is known there."""
-        name = self.claim_name(request)
+        name = request + ".claim." + self.runner
         try:
             found = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
         except OSError:
             return
-        key = f"{request}:{found.st_ino}:{mtime_ns(found)}"
+        key = f"{request}:{found.st_ino}:{found.st_mtime_ns}"
         if key in self.known or self.count <= 0:
             return
         fields = self.fields("claim", request, found)
-        if not stat.S_ISREG(found.st_mode):
-            fields.append(("bad", "the request is not a regular file"))
-        elif found.st_nlink != 1:
-            fields.append(("bad", "the request has more than one name"))
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            fields.append(("bad", "the request is not a regular file of one name"))
         elif found.st_size <= self.room:
             data = self.read(name, found.st_size)
             if data is None:
@@ -251,7 +265,7 @@ class Drain:
 
     def fields(self, kind: str, request: str, found: os.stat_result) -> List[Tuple[str, Any]]:
         """Return what is told of every claim."""
-        mtime = mtime_ns(found)
+        mtime = found.st_mtime_ns
         age = int(time.time() * 1000) - mtime // 1000000
         return [
             (kind, request),
@@ -312,7 +326,7 @@ class Drain:
         except OSError:
             return
 
-    def arm(self) -> None:
+    def arm(self, mask: int = EVENTS) -> None:
         """Watch the directory; where that cannot be had, the rescan alone is left."""
         try:
             import ctypes  # noqa: PLC0415 - dear, and not needed where something is there already
@@ -320,7 +334,7 @@ class Drain:
             libc = ctypes.CDLL(None, use_errno=True)
             fd = libc.inotify_init1(INIT_FLAGS)
             os.fchdir(self.fd)
-            if fd >= 0 and libc.inotify_add_watch(fd, b".", EVENTS) >= 0:
+            if fd >= 0 and libc.inotify_add_watch(fd, b".", mask) >= 0:
                 self.events = fd
         except (ImportError, OSError, AttributeError):
             self.events = -1
@@ -361,11 +375,6 @@ def is_temp(name: str) -> bool:
     return rest in {"req.json", "res.json"} and is_word(request, 200)
 
 
-def mtime_ns(found: os.stat_result) -> int:
-    """Return a file's mtime in nanoseconds."""
-    return found.st_mtime_ns
-
-
 def encoded(fields: List[Tuple[str, Any]]) -> str:
     """Return a line of JSON. The texts are words, base64 and sentences: nothing needs an escape."""
     parts = []
@@ -385,6 +394,8 @@ def run(drain: Drain, options: Dict[str, str]) -> None:
     window = float(options.get("window", "0"))
     end = time.monotonic() + window
     streams = "stream" in options
+    if "since" in options:
+        drain.census(int(options["since"]), end, float(options["rescan"]))
     if drain.look():
         drain.go_on(streams)
     if window <= 0:
@@ -422,7 +433,11 @@ def main(words: List[str]) -> None:
     lines = []  # type: List[str]
     if drain is not None:
         lines = drain.lines + list(drain.foreign.values())
-        more += [("before", drain.before), ("watch", int(drain.events >= 0))]
+        more += [
+            ("before", drain.before),
+            ("watch", int(drain.events >= 0)),
+            ("mtime", drain.mtime),
+        ]
     say([*lines, encoded([("status", status), ("now", int(time.time() * 1000)), *more])])
 
 

@@ -6,13 +6,16 @@ cannot wait, so a relay that has no other only polls.
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from relay.hosts.host import Done, Faulty, Host, HostError, Missing, NoCommand, TimedOut
+from relay.engine.telemetry import escaped, log
+from relay.hosts.host import Done, Faulty, Host, NoCommand, TimedOut
 from relay.protocol import request_id
+from relay.remote.intake import MOST_CLAIMS
 from relay.remote.program import node_program, python_program
 from relay.remote.report import Batches, Order, Report, read_report
 
@@ -24,9 +27,6 @@ MOST_OUTPUT = 1_000_000
 
 #: Bytes of requests in one output: base64 makes a third more of them, and there are fields around.
 MOST_ROOM = 512 * 1024
-
-#: Claims in one output.
-MOST_CLAIMS = 64
 
 #: Seconds that a drain needs beside its window: an interpreter's start on a busy machine.
 STARTING = 5.0
@@ -56,8 +56,6 @@ class Drains(ABC):
 
     #: Whether a drain can wait inside the sandbox.
     waits: bool
-    #: How it does it, for a log line.
-    means: str
 
     def __init__(self, host: Host, path: str, runner: str) -> None:
         self.host = host
@@ -116,7 +114,6 @@ class ProgramDrains(Drains):
     def __init__(self, host: Host, path: str, runner: str, argv: Sequence[str]) -> None:
         super().__init__(host, path, runner)
         self._argv = tuple(argv)
-        self.means = argv[0]
 
     async def drain(
         self, order: Order, *, grace: float, kind: str, on_batch: OnBatch | None = None
@@ -150,6 +147,26 @@ class ProgramDrains(Drains):
         """See ``Drains.release``."""
         await self._run(generation, ["release=1"], STARTING, "release")
 
+    async def census(
+        self, since: int, *, window: float, rescan: float, grace: float, make: bool = False
+    ) -> Report:
+        """Wait until a name came into the directory or went from it; nothing is claimed.
+
+        Args:
+            since: the directory's mtime in nanoseconds that an earlier census told, or 0.
+            window: seconds that it may wait.
+            rescan: seconds after which it looks by itself.
+            grace: seconds beyond the window that may pass.
+            make: make the directory where it is missing.
+
+        Raises:
+            HostError: as ``drain``.
+        """
+        options = [f"since={since}", f"window={window:.3f}", f"rescan={rescan:.3f}"]
+        if make:
+            options.append("make=1")
+        return await self._run(0, options, window + grace, "census")
+
     async def _run(self, generation: int, options: list[str], seconds: float, kind: str) -> Report:
         argv = self._with(generation, options)
         done = await self.host.run(argv, seconds=seconds, max_output=MOST_OUTPUT, kind=kind)
@@ -170,22 +187,48 @@ class ProgramDrains(Drains):
         return read_report(output)
 
 
-async def find_drains(host: Host, path: str, runner: str, *, seconds: float) -> Drains:
-    """Ask the sandbox what it can run, and return the best that it can.
+class Means:
+    """By what a host's sandbox can be drained: asked for once, for all relays in it.
 
-    Raises:
-        HostError: it cannot be asked.
+    Args:
+        host: how the sandbox is reached.
     """
-    from relay.remote.plain import PlainDrains  # noqa: PLC0415 - it builds on this module
 
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._argv: tuple[str, ...] | None = None
+        self._asking = asyncio.Lock()
+
+    async def drains(self, path: str, runner: str, *, seconds: float) -> Drains:
+        """Return the best drains of one directory that the sandbox can do.
+
+        Raises:
+            HostError: it cannot be asked.
+        """
+        from relay.remote.plain import PlainDrains  # noqa: PLC0415 - it builds on this module
+
+        async with self._asking:
+            if self._argv is None:
+                self._argv = await _interpreter(self._host, seconds)
+                means = self._argv[0] if self._argv else PlainDrains.means
+                log.info("%s: drains by %s", self._host.name, escaped(means))
+            argv = self._argv
+        if not argv:
+            return PlainDrains(self._host, path, runner)
+        return ProgramDrains(self._host, path, runner, argv)
+
+    def forget(self) -> None:
+        """Ask anew: what was there cannot be run any more."""
+        self._argv = None
+
+
+async def _interpreter(host: Host, seconds: float) -> tuple[str, ...]:
+    """Return the command that runs the program, empty where there is none."""
     python = await _where(host, ["python3", "-I", "-S", "-c", _PYTHON], seconds)
     if python:
-        argv = [python, "-I", "-S", "-c", python_program()]
-        return ProgramDrains(host, path, runner, argv)
+        return (python, "-I", "-S", "-c", python_program())
     node = await _where(host, ["node", "-e", _NODE], seconds)
-    if node:
-        return ProgramDrains(host, path, runner, [node, "-e", node_program(), "--"])
-    return PlainDrains(host, path, runner)
+    return (node, "-e", node_program(), "--") if node else ()
 
 
 async def _where(host: Host, argv: list[str], seconds: float) -> str:
@@ -196,6 +239,3 @@ async def _where(host: Host, argv: list[str], seconds: float) -> str:
         return ""
     found = done.stdout.strip()
     return found if done.code == 0 and posixpath.isabs(found) and "\n" not in found else ""
-
-
-__all__ = ["Drains", "Hit", "HostError", "Missing", "ProgramDrains", "find_drains"]

@@ -1,8 +1,8 @@
 """The loop of a runner whose sessions are remote: one task for each, and the runner's own chores.
 
-It stands where ``relay.engine.loop`` stands for local sessions, and shares the engine with it. A
-session that fails in a way that nobody foresaw is logged and served again after a pause; the others
-go on.
+It stands where ``relay.engine.loop`` stands for local sessions, and shares the engine with it. All
+its sessions lie behind one host. A session that fails in a way that nobody foresaw is logged and
+served again after a pause; the others go on.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from relay.engine.loop import PEER_CHECK
 from relay.engine.shared import Shared
 from relay.engine.telemetry import log
 from relay.hosts.host import Host
+from relay.remote.counters import RemoteCounters
+from relay.remote.draining import Means
 from relay.remote.limits import RemoteLimits, remote_limits
 from relay.remote.session import RemoteSession
 from relay.remote.tripping import Tripping
@@ -35,30 +37,28 @@ _AGAIN = 5.0
 _MOURNED = 300.0
 
 
-def identity_of(host: Host, path: str) -> Identity:
-    """Return the key under which runners of one remote directory know each other's locks."""
-    digest = hashlib.sha256(f"{host.name}\0{path}".encode("utf-8", "surrogateescape")).digest()
-    return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
-
-
 class RemoteLoop:
     """Serves remote sessions until it is told to stop.
 
     Args:
+        host: how all of them are reached.
         shared: the runner's parts.
         tools: what is offered.
         guard: asked before each call.
         live: the settings.
+        tripping: kills the flag where too many sessions are demoted.
         rand: a source of jitter, for tests.
     """
 
     def __init__(
         self,
+        host: Host,
         shared: Shared,
         tools: Registry,
         guard: Guard | None,
         live: Live[RelaySettings],
         *,
+        tripping: Tripping | None = None,
         rand: Callable[[], float] = random.random,
     ) -> None:
         self.engine = Engine(shared, tools, guard, self.freed)
@@ -66,62 +66,98 @@ class RemoteLoop:
         self.stopping = False
         #: Called whenever the peers are looked at, for chores of the runner's own.
         self.chores: list[Callable[[], None]] = []
-        #: Kills the flag where too many sessions are demoted.
-        self.tripping: Tripping | None = None
+        #: Called when the settings have changed.
+        self.on_change: Callable[[], None] | None = None
+        self.host = host
+        self.means = Means(host)
         self._shared = shared
         self._live = live
-        self._random = rand
-        self._running = asyncio.get_running_loop()
+        self._tripping = tripping
+        self.random = rand
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[RemoteSession, asyncio.Task[None]] = {}
+        self._running = False
+        self._counted = host.requests.copy()
         self._dead: dict[Identity, dict[str, float]] = {}
         self._unsubscribe = live.subscribe(lambda _old, _new: self._soon())
 
-    def session(self, host: Host, path: str) -> RemoteSession:
-        """Make the session of one remote directory, not yet started."""
-        limits = self._limits(path)
-        return RemoteSession(host, path, self._shared, self, limits=limits, random=self._random)
-
-    def add(self, session: RemoteSession) -> None:
-        """Serve one more session, once it has been started."""
-        self.sessions.append(session)
-
-    async def open(self, host: Host, path: str) -> None:
+    async def open(self, path: str, *, sweep: bool = True) -> RemoteSession:
         """Begin to serve one remote directory.
 
+        Args:
+            path: the directory.
+            sweep: answer for what was left behind there, rather than execute it.
+
         Raises:
-            HostError: it cannot be.
+            HostError: it cannot be served.
         """
         self._look_at_peers()
-        session = self.session(host, path)
+        session = RemoteSession(
+            self.host,
+            path,
+            self._shared,
+            self,
+            limits=self.limits(path),
+            random=self.random,
+            means=self.means,
+        )
         session.waiting.on_demotion = lambda: self._demoted(path)
         try:
-            await session.start()
-            self._shared.locks.mark(identity_of(host, path))
+            await session.start(sweep=sweep)
+            self._shared.locks.mark(self._identity(path))
         except BaseException:
             await session.leave(0.0)
             raise
-        self.add(session)
+        self.sessions.append(session)
+        # RACE: settings that changed while it started were not applied to it.
+        session.change(self.limits(path))
+        if self._running:
+            self._begin(session)
+        return session
 
-    def _limits(self, path: str) -> RemoteLimits:
+    async def drop(self, session: RemoteSession) -> None:
+        """Serve a session no more: its directory is gone."""
+        self.sessions.remove(session)
+        session.waiting.stop()
+        task = self._tasks.pop(session, None)
+        if task is not None:
+            await asyncio.wait([task])
+        await session.leave(0.0)
+        self._shared.locks.unmark(self._identity(session.path))
+
+    def limits(self, path: str) -> RemoteLimits:
+        """Return what the settings in force say to the relay of one directory."""
         key = posixpath.basename(path.rstrip("/")) or path
         return remote_limits(self._live.snapshot, key)
 
+    def _identity(self, path: str) -> Identity:
+        """Return the key under which runners of one remote directory know each other's locks."""
+        key = f"{self.host.name}\0{path}".encode("utf-8", "surrogateescape")
+        digest = hashlib.sha256(key).digest()
+        return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
+
     def _demoted(self, path: str) -> None:
-        if self.tripping is not None:
-            self.tripping.demoted(path, among=len(self.sessions))
+        if self._tripping is not None:
+            self._tripping.demoted(path, among=len(self.sessions))
 
     async def run(self) -> None:
         """Serve until ``stopping``."""
-        tasks = [asyncio.ensure_future(self._serve(session)) for session in self.sessions]
+        self._running = True
+        for session in self.sessions:
+            self._begin(session)
         try:
             while not self.stopping:
                 await self._shared.hub.wait(PEER_CHECK)
                 self._look_around()
         finally:
+            self._running = False
             for session in self.sessions:
-                session.waiting.stopping = True
-                session.waiting.wake()
-            if tasks:
-                await asyncio.wait(tasks)
+                session.waiting.stop()
+            if self._tasks:
+                await asyncio.wait(self._tasks.values())
+
+    def _begin(self, session: RemoteSession) -> None:
+        self._tasks[session] = asyncio.ensure_future(self._serve(session))
 
     async def _serve(self, session: RemoteSession) -> None:
         waiting = session.waiting
@@ -136,15 +172,16 @@ class RemoteLoop:
         self._look_at_peers()
         for session in self.sessions:
             session.announcing.look()
-            self.count(session)
+        self.count()
         for chore in self.chores:
             chore()
 
-    def count(self, session: RemoteSession) -> None:
-        """Take over what a host has sent since the last time."""
-        sent = session.counters.sent
-        sent.update(session.host.requests - session.counted)
-        session.counted = session.host.requests.copy()
+    def count(self) -> None:
+        """Take over what the host has sent since the last time."""
+        counters = self._shared.counters
+        if isinstance(counters, RemoteCounters):
+            counters.sent.update(self.host.requests - self._counted)
+            self._counted = self.host.requests.copy()
 
     def _look_at_peers(self) -> None:
         try:
@@ -152,14 +189,13 @@ class RemoteLoop:
         except StateError as error:
             log.error("%s", error)
             return
+        if not served:
+            return
         now = self._shared.clock()
-        for identity, runners in served.items():
-            if identity in self._mine():
-                for runner in runners & dead:
-                    self._mourn(identity, runner, now)
-
-    def _mine(self) -> set[Identity]:
-        return {identity_of(session.host, session.path) for session in self.sessions}
+        for session in self.sessions:
+            identity = self._identity(session.path)
+            for runner in served.get(identity, set()) & dead:
+                self._mourn(identity, runner, now)
 
     def _mourn(self, identity: Identity, runner: str, now: float) -> None:
         since = self._dead.setdefault(identity, {}).setdefault(runner, now)
@@ -168,7 +204,7 @@ class RemoteLoop:
 
     def is_dead(self, session: RemoteSession, runner: str) -> bool:
         """See ``Owner.is_dead``."""
-        identity = identity_of(session.host, session.path)
+        identity = self._identity(session.path)
         if runner in self._dead.get(identity, {}):
             return True
         try:
@@ -185,12 +221,12 @@ class RemoteLoop:
     def freed(self, session: object) -> None:
         """See ``Owner.freed``: whoever waits for a slot looks whether it is free."""
         for other in self.sessions:
-            if other is session or other.waiting.flight is None:
-                other.waiting.wake()
+            if other is session or other.waiting.starved:
+                other.go_on()
 
     def _soon(self) -> None:
         try:
-            self._running.call_soon_threadsafe(self.change)
+            self._loop.call_soon_threadsafe(self.change)
         except RuntimeError:
             # RACE: the loop was closed before it was told; nobody goes by settings any more.
             return
@@ -199,19 +235,21 @@ class RemoteLoop:
         """Go by new settings, which are in the snapshot already."""
         self._shared.slots.change(self._shared.limits)
         for session in self.sessions:
-            session.change(self._limits(session.path))
+            session.change(self.limits(session.path))
+        if self.on_change is not None:
+            self.on_change()
 
     def unwatched(self) -> bool:
         """Whether a session that should be watched could not be."""
         return any(s.limits.watches and not s.waits for s in self.sessions)
 
     async def leave(self) -> None:
-        """Publish what is left, empty the leases, let the hosts go."""
+        """Publish what is left, empty the leases, let the host go."""
         self._unsubscribe()
-        if self.tripping is not None:
-            await self.tripping.wait()
+        if self._tripping is not None:
+            await self._tripping.wait()
         patience = max(1.0, min(self._shared.limits.drain_timeout, 5.0))
         if self.sessions:
             await asyncio.gather(*(session.leave(patience) for session in self.sessions))
-        for session in self.sessions:
-            self.count(session)
+        self.count()
+        await self.host.close()

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from relay.hosts.host import Entry, Exists, Host, Missing, TooLarge
 from relay.protocol import REQUEST_SUFFIX, claim_name, parse_claim, request_id
-from relay.remote.draining import MOST_CLAIMS, Drains, OnBatch
+from relay.remote.draining import Drains, OnBatch
+from relay.remote.intake import MOST_CLAIMS
 from relay.remote.report import Claim, Foreign, Order, Report
 
 LEASE = ".relay-lease"

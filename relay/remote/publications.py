@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Callable
 
 from relay.engine.telemetry import log
-from relay.hosts.host import Host, HostError, TimedOut, TooLarge, Unreachable
+from relay.hosts.host import Host, HostError, Missing, TimedOut, TooLarge, Unreachable
 from relay.protocol import RESPONSE_SUFFIX, Response, claim_name, encode_response
 
 #: Pauses between attempts, in seconds: the first, and the longest.
@@ -80,10 +80,10 @@ class Publications:
     async def _insist(self, request: str, data: bytes, until: Callable[[], float]) -> bool:
         final = posixpath.join(self._path, request + RESPONSE_SUFFIX)
         claim = posixpath.join(self._path, claim_name(request, self._runner))
-        pause = _RETRY_FIRST
+        pause, again = 0.0, False
         while True:
             try:
-                await self._host.write(final, data, then_remove=claim, kind="publish")
+                await self._host.write(final, data, then_remove=claim, again=again, kind="publish")
             except TooLarge as error:
                 smaller = _too_large(len(data))
                 if data == smaller:
@@ -94,13 +94,17 @@ class Publications:
             except HostError as error:
                 if isinstance(error, (TimedOut, Unreachable)):
                     self._on_trouble()
+                # RACE: one that got no answer may have been published, fetched, and its id be used
+                # anew by now. In a directory that is gone nothing was, whatever came before.
+                again = not isinstance(error, Missing)
                 if self._clock() + pause >= until():
                     log.warning("request %s cannot be answered: %s", request, error)
                     return False
             else:
                 return True
+            # A kept connection that was just being closed is worth one more attempt at once.
             await asyncio.sleep(pause)
-            pause = min(pause * 2, _RETRY_LONGEST)
+            pause = min(max(pause * 2, _RETRY_FIRST), _RETRY_LONGEST)
 
 
 def _too_large(size: int) -> bytes:

@@ -15,9 +15,12 @@ from relay.hosts.host import Faulty
 from relay.protocol import REQUEST_SUFFIX, parse_claim, request_id
 
 #: How a drain may end, and ``batch``, after which it goes on. ``failed`` and ``unread`` are
-#: failures, ``superseded`` mostly.
+#: failures, ``superseded`` mostly; ``changed`` ends a census.
 STATUSES = frozenset(
-    {"batch", "claimed", "expired", "failed", "gone", "idle", "released", "superseded", "unread"}
+    {
+        *("batch", "changed", "claimed", "expired", "failed", "gone", "idle", "released"),
+        *("superseded", "unread"),
+    }
 )
 
 #: How the line that ends a batch begins.
@@ -96,6 +99,7 @@ class Report(NamedTuple):
         watched: whether it had a watch while it waited.
         now: the sandbox's clock in seconds; 0 where it is unknown.
         error: what failed.
+        mtime: of the directory, in nanoseconds, where a census tells.
     """
 
     status: str
@@ -106,6 +110,7 @@ class Report(NamedTuple):
     watched: bool = False
     now: float = 0.0
     error: str = ""
+    mtime: int = 0
 
 
 class Batches:
@@ -165,6 +170,7 @@ def read_report(output: str) -> Report:
             watched=end.get("watch") == 1,
             now=_number(end["now"]) / 1000,
             error=_sentence(end.get("error", "")),
+            mtime=_number(end.get("mtime", 0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Faulty("the drain's output makes no sense") from None

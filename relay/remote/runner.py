@@ -1,49 +1,38 @@
-"""A runner whose session directory lies behind a host: started, ready, stopped.
+"""The runner of session directories behind a host, as a program embeds it.
 
 It lives as ``relay.engine.runner.Runner`` does, from the same settings, tools, guard and state
-directory; only the way to the directory is another.
+directory; only the way to the directories is another.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
 import posixpath
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
 
-from relay.engine.announce import announcement
+from relay.engine.given import NothingToServe, Path, Tools, given_settings, what_to_serve
 from relay.engine.guard import Guard
-from relay.engine.hub import Hub
-from relay.engine.limits import limits_of
-from relay.engine.locks import Locks
-from relay.engine.obeying import Obeying
+from relay.engine.life import BaseRunner
 from relay.engine.place import WatchError
-from relay.engine.runner import NothingToServe
-from relay.engine.runner import _live as live_settings
-from relay.engine.runner import _registry as registry_of
-from relay.engine.runner import _state as state_of
 from relay.engine.shared import Shared
-from relay.engine.slots import Slots
-from relay.engine.telemetry import event, token
-from relay.errors import RelayError
+from relay.engine.telemetry import token
 from relay.hosts.host import Host
 from relay.hosts.opening import open_host
 from relay.remote.counters import RemoteCounters
 from relay.remote.loop import RemoteLoop
+from relay.remote.root import RemoteRoot
 from relay.remote.tripping import Tripping
 from relay.settings import Mode, RelaySettings
-from relay.tools.registry import Tool
 from relayconf.live.snapshot import Live
 
 
-class RemoteRunner:
-    """Serves one session directory in a remote sandbox.
+class RemoteRunner(BaseRunner[RemoteLoop]):
+    """Serves one session directory in a remote sandbox, or all in a root there.
 
     Args:
         dir: the directory's absolute path there; its last component is made where missing. Without
             it: RELAY_DIR.
+        root: instead, a directory whose sub-directories are sessions, served as they come and go;
+            made likewise. Without it: RELAY_ROOT.
         host: how the sandbox is reached; without it, what RELAY_BACKEND says. It is closed at the
             end.
         tools: a registry, tools, or names with callables. Without it: the file RELAY_TOOLS_FILE.
@@ -59,174 +48,86 @@ class RemoteRunner:
 
     def __init__(
         self,
-        dir: str | os.PathLike[str] | None = None,  # noqa: A002 - the name of the setting
+        dir: Path | None = None,  # noqa: A002 - the name of the setting
         *,
+        root: Path | None = None,
         host: Host | None = None,
-        tools: Mapping[str, Callable[..., Any] | Tool] | Iterable[Tool] | None = None,
+        tools: Tools | None = None,
         settings: Live[RelaySettings] | RelaySettings | None = None,
         guard: Guard | None = None,
-        state: str | os.PathLike[str] | None = None,
+        state: Path | None = None,
     ) -> None:
-        self._live = live_settings(settings, None if state is None else os.path.abspath(state))
-        self._path = _path(dir, self._live.current)
-        self._tools = registry_of(tools, self._live.current)
-        self._guard = guard if guard is not None else self._tools.guard
-        self._state = state_of(state, self._live.sources)
-        self._host = host
-        self._shared: Shared | None = None
-        self._loop: RemoteLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._obeying: Obeying | None = None
-
-    @property
-    def live(self) -> Live[RelaySettings]:
-        """Its settings."""
-        return self._live
-
-    @property
-    def ready(self) -> bool:
-        """Whether requests are being taken."""
-        return self._task is not None and not self._task.done()
+        live = given_settings(settings, state)
+        path, self._serves_many = what_to_serve(dir, root, live.current)
+        self._path = _absolute(path)
+        super().__init__(live, tools=tools, guard=guard, state=state)
+        self._given_host = host
+        self._host: Host | None = None
+        self._root: RemoteRoot | None = None
+        self._counters = RemoteCounters()
 
     @property
     def counters(self) -> RemoteCounters:
         """What it has done since its start; ``sent`` is up to date."""
-        if self._shared is None or not isinstance(self._shared.counters, RemoteCounters):
-            return RemoteCounters()
         if self._loop is not None:
-            for session in self._loop.sessions:
-                self._loop.count(session)
-        return self._shared.counters
+            self._loop.count()
+        return self._counters
 
     @property
-    def id(self) -> str:
-        """The name under which it claims; empty before its start."""
-        return self._shared.locks.runner if self._shared is not None else ""
+    def sockets(self) -> int:
+        """How many connections to the host are open."""
+        return self._host.sockets if self._host is not None else 0
 
-    @property
-    def left_behind(self) -> int:
-        """How many tools go on although they were given up, and cannot be ended."""
-        return self._loop.engine.left_behind if self._loop is not None else 0
+    def _new_counters(self) -> RemoteCounters:
+        return self._counters
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
+    def _prepare(self) -> None:
+        given = self._given_host
+        self._host = given if given is not None else open_host(self._live.current)
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
-
-    async def start(self) -> None:
-        """Reach the sandbox, take the lease, clear what was left behind, begin to take requests.
-
-        Raises:
-            RelayError, RelayconfError: something that it needs cannot be used; nothing is left
-                running.
-        """
-        if self._shared is not None:
-            raise RelayError("this runner was started before; make another")
-        await self._tools.open(self._tools_changed)
-        try:
-            await self._start()
-        except BaseException:
-            await self._tools.close(self._tools_changed)
-            raise
-
-    async def _start(self) -> None:
-        host = self._host if self._host is not None else open_host(self._live.current)
-        limits = limits_of(self._live.snapshot)
-        group, counters = self._live.sources.state_group, RemoteCounters()
-        locks = Locks(self._state, group=group)
-        self._shared = shared = Shared(
-            hub=Hub(),
-            locks=locks,
-            slots=Slots(limits),
-            limits=limits,
-            announcement=announcement(locks.runner, self._live.snapshot, self._tools),
-            clock=time.monotonic,
-            wall=time.time,
-            counters=counters,
+    def _new_loop(self, shared: Shared) -> RemoteLoop:
+        group = self._live.sources.state_group
+        tripping = Tripping(self._state, group, self._counters, clock=time.monotonic)
+        return RemoteLoop(
+            self._reached, shared, self._tools, self._guard, self._live, tripping=tripping
         )
-        self._loop = loop = RemoteLoop(shared, self._tools, self._guard, self._live)
-        loop.tripping = Tripping(self._state, group, counters, clock=time.monotonic)
-        try:
-            await loop.open(host, self._path)
-            self._refuse_without_watch(loop, host)
-        except BaseException:
-            await loop.leave()
-            self._sign_off()
-            raise
-        self._obeying = Obeying(self._live, shared, loop, self._tools)
-        self._obeying.begin()
-        self._task = asyncio.create_task(loop.run(), name="relay-runner")
-        where = f"dir={token(self._path)} host={token(host.name)}"
-        event(f"stage=relay_ready {where} runner={locks.runner}")
 
-    def _refuse_without_watch(self, loop: RemoteLoop, host: Host) -> None:
+    @property
+    def _reached(self) -> Host:
+        if self._host is None:  # pragma: no cover - set before anything is started
+            raise NothingToServe("this runner was not started")
+        return self._host
+
+    async def _join(self, shared: Shared, loop: RemoteLoop) -> None:
+        if self._serves_many:
+            self._root = RemoteRoot(self._path, shared, loop)
+            await self._root.start()
+        else:
+            await loop.open(self._path)
         if self._live.current.mode is Mode.WATCH and loop.unwatched():
             raise WatchError(
-                f"{host.name}: neither python3 nor node can be run to watch {self._path}, and "
+                f"{loop.host.name}: neither python3 nor node can be run to watch {self._path}, and "
                 "RELAY_MODE is watch; set it to auto to poll instead"
             )
 
-    def _tools_changed(self) -> None:
-        if self._obeying is not None:
-            self._obeying.apply()
+    def _where(self) -> str:
+        return f"dir={token(self._path)} host={token(self._reached.name)}"
 
-    async def wait(self) -> None:
-        """Wait until it stops.
+    def _many(self) -> str:
+        return f" sessions={len(self.sessions)}" if self._serves_many else ""
 
-        Raises:
-            Exception: whatever ended the loop, where it was no stop.
-        """
-        if self._task is not None:
-            await asyncio.shield(self._task)
-
-    async def stop(self) -> None:
-        """Take nothing new, let what is in flight finish for a while, publish it, then leave.
-
-        What is not finished within RELAY_DRAIN_TIMEOUT_MS is answered ``interrupted`` and given up.
-        """
-        loop, shared, task = self._loop, self._shared, self._task
-        if loop is None or shared is None or loop.stopping:
-            return
-        loop.stopping = True
-        shared.hub.wake()
-        try:
-            if task is not None:
-                await asyncio.wait([task])
-            await loop.engine.drain(shared.limits.drain_timeout)
-            await loop.leave()
-        finally:
-            self._sign_off()
-            await self._tools.close(self._tools_changed)
-        event(
-            f"stage=relay_stopped dir={token(self._path)} runner={shared.locks.runner} "
-            f"{shared.counters.line()}"
-        )
-
-    def _sign_off(self) -> None:
-        """Let go of everything that is held."""
-        loop, shared = self._loop, self._shared
-        if loop is None or shared is None:
-            return
-        loop.stopping = True
-        loop.engine.close()
-        if self._obeying is not None:
-            self._obeying.end()
-        shared.hub.close()
-        shared.locks.close()
+    async def _leave(self, loop: RemoteLoop) -> None:
+        if self._root is not None:
+            await self._root.stop()
+        await loop.leave()
 
 
-def _path(given: str | os.PathLike[str] | None, settings: RelaySettings) -> str:
-    path = given if given is not None else settings.dir
-    if path is None:
-        raise NothingToServe("no session directory is named: give one, or set RELAY_DIR")
-    text = os.fspath(path)
-    if not posixpath.isabs(text):
+def _absolute(path: str) -> str:
+    if not posixpath.isabs(path):
         raise NothingToServe(
-            f"{text} is relative; name the session directory by its absolute path in the sandbox"
+            f"{path} is relative; name the session directory by its absolute path in the sandbox"
         )
-    normal = posixpath.normpath(text)
+    normal = posixpath.normpath(path)
     if normal == "/":
         raise NothingToServe("/ is no session directory; name one of its own in the sandbox")
     return normal

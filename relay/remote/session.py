@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
@@ -21,32 +20,21 @@ from relay.remote.announcing import Announcing
 from relay.remote.burying import Burying
 from relay.remote.counters import RemoteCounters
 from relay.remote.directory import RemoteDirectory
-from relay.remote.draining import (
-    MOST_CLAIMS,
-    MOST_ROOM,
-    STARTING,
-    Drains,
-    Hit,
-    OnBatch,
-    find_drains,
-)
+from relay.remote.draining import MOST_ROOM, STARTING, Drains, Hit, Means, OnBatch
+from relay.remote.intake import Intake, Taken
 from relay.remote.limits import Random, RemoteLimits
 from relay.remote.publications import Publications
-from relay.remote.report import Claim, Order, Report
-from relay.remote.seen import Seen
+from relay.remote.report import Order, Report
 from relay.remote.waiting import Waiting
-
-#: Requests in flight at most: the keys of all travel with each drain, as one argument.
-_MOST_IN_FLIGHT = 300
-
-#: Claims whose answers were given up and that are still remembered.
-_MOST_GIVEN_UP = 100
 
 #: Seconds between two removals of what nobody fetched, at least.
 _TIDY_AT_LEAST = 60.0
 
 #: Drains at the start, each of which may clear a batch.
 _SWEEPS = 50
+
+#: Seconds until a request that was too large to be printed is read again.
+_READ_AGAIN = 0.5
 
 #: A file's time may lag behind the clock by a tick, and a clock is read before a lease is taken.
 _MARGIN = 0.05
@@ -89,6 +77,7 @@ class RemoteSession:
         owner: its runner.
         limits: the settings in force.
         random: a source of jitter.
+        means: by what the sandbox can be drained.
     """
 
     def __init__(
@@ -100,6 +89,7 @@ class RemoteSession:
         *,
         limits: RemoteLimits,
         random: Random,
+        means: Means,
     ) -> None:
         self.host = host
         self.path = path
@@ -110,14 +100,11 @@ class RemoteSession:
         self.limits = limits
         self._shared = shared
         self._owner = owner
+        self._means = means
         self._drains: Drains | None = None
-        self._claims: dict[str, Claim] = {}
-        self._later: dict[str, Claim] = {}
+        self._intake = Intake(self, shared)
         self._until: dict[str, float] = {}
         self._publishing: set[str] = set()
-        self._given_up: dict[str, None] = {}
-        self._accepted: list[Claim] = []
-        self._seen = Seen(shared.clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._tidied_at = shared.clock()
         self._patient_until = 0.0
@@ -130,7 +117,6 @@ class RemoteSession:
         self._publications = Publications(
             host, path, self.runner, clock=shared.clock, on_trouble=self._trouble
         )
-        self.counted: Counter[str] = Counter()
         counters = shared.counters
         self.counters = counters if isinstance(counters, RemoteCounters) else RemoteCounters()
         self.waiting = Waiting(
@@ -147,18 +133,22 @@ class RemoteSession:
         """Whether a drain can wait inside the sandbox."""
         return self._drains is not None and self._drains.waits
 
-    async def start(self) -> None:
+    async def start(self, *, sweep: bool = True) -> None:
         """Take the lease, answer for what was left behind, and tell the writers.
+
+        Args:
+            sweep: answer requests from before as not executed; else they are executed, since their
+                writers could not know that the runner was not there yet.
 
         Raises:
             HostError: the host cannot be used, within RELAY_FILE_OP_TIMEOUT_MS.
         """
         began = self._shared.wall()
         before = await self._first_contact()
-        if not before or before == self.runner or self.is_dead(before):
+        if sweep and (not before or before == self.runner or self.is_dead(before)):
             self.not_before = began - _MARGIN
         self._tidied_at = float("-inf")
-        if await self._sweep():
+        if sweep and await self._sweep():
             # What is older and comes later has an old time, and is judged by its age alone.
             self.not_before = None
         await self.announcing.now()
@@ -207,8 +197,7 @@ class RemoteSession:
     async def probe(self) -> None:
         """See ``Sandbox.probe``."""
         seconds = self.limits.file_op_timeout
-        self._drains = await find_drains(self.host, self.path, self.runner, seconds=seconds)
-        log.info("%s: drains by %s", self.waiting.name, escaped(self._drains.means))
+        self._drains = await self._means.drains(self.path, self.runner, seconds=seconds)
 
     async def drain(
         self,
@@ -229,9 +218,9 @@ class RemoteSession:
             window=seconds,
             rescan=self.limits.rescan,
             poll=min(self.limits.poll, self.limits.rescan),
-            most=self._free(),
+            most=self._intake.free(),
             room=min(MOST_ROOM, limits.max_request),
-            known=(*self._known(), *self._given_up),
+            known=self._intake.keys(),
             keep=self._keep(),
             take=take,
         )
@@ -239,11 +228,8 @@ class RemoteSession:
             return await self._send(order, grace, kind, on_batch)
         except NoCommand:
             self._drains = None
+            self._means.forget()
             raise
-
-    def _known(self) -> list[str]:
-        """Return the keys of the claims that are worked on, or are next."""
-        return [c.key for held in (self._claims, self._later) for c in held.values()]
 
     async def _send(
         self, order: Order, grace: float, kind: str, on_batch: OnBatch | None = None
@@ -262,17 +248,9 @@ class RemoteSession:
         self._tidied_at = now
         return timeout
 
-    def _free(self) -> int:
-        limits = self._shared.limits
-        if not self._shared.slots.has_one_for(self):
-            return 0
-        most = min(limits.session_max_in_flight, _MOST_IN_FLIGHT)
-        left = limits.max_in_flight - limits.max_in_flight // 4 - self._shared.slots.taken
-        return max(0, min(most - len(self.in_flight), max(1, left), MOST_CLAIMS))
-
     def has_room(self) -> bool:
         """See ``Sandbox.has_room``."""
-        return self._free() > 0
+        return self._intake.free() > 0
 
     async def look(self) -> list[Hit]:
         """See ``Sandbox.look``."""
@@ -281,39 +259,20 @@ class RemoteSession:
         if self._drains is None:  # pragma: no cover - the probe finds something or raises
             return []
         began = self._shared.clock()
-        known = [*self.in_flight, *(key.partition(":")[0] for key in self._given_up)]
-        hits = await self._drains.look(known)
+        hits = await self._drains.look(self._intake.requests())
         trip = (self._shared.clock() - began) / 2
         self._half_trip = min(self._half_trip or trip, trip)
         return hits
 
     def accept(self, report: Report) -> int:
         """See ``Sandbox.accept``."""
-        new = 0
-        for claim in report.claims:
-            if new >= MOST_CLAIMS:
-                break
-            if not self._seen.first(claim.key):
-                self.counters.replays += 1
-                continue
-            new += 1
-            if claim.request in self.in_flight:
-                # The answer to the last one under this id is there; that it is was not heard yet.
-                self._later[claim.request] = claim
-            else:
-                self._take_over(claim)
+        before = self._intake.replays
+        new = self._intake.accept(report.claims, late=self._half_trip)
+        self.counters.replays += self._intake.replays - before
         if report.foreign and not self._burying_now:
             self._burying_now = True
             self._run(self._bury(report))
         return new
-
-    def _take_over(self, claim: Claim) -> None:
-        self.in_flight.add(claim.request)
-        self._shared.slots.taken += 1
-        self.counters.requests += 1
-        self._claims[claim.request] = claim
-        self._until[claim.request] = self._shared.clock() + self._shared.limits.timeout
-        self._accepted.append(claim)
 
     async def _bury(self, report: Report) -> None:
         limits = self._shared.limits
@@ -328,32 +287,43 @@ class RemoteSession:
 
     def execute(self, wake: str) -> None:
         """See ``Sandbox.execute``."""
-        accepted, self._accepted = self._accepted, []
-        for claim in accepted:
+        for taken in self._intake.take():
+            claim = taken.claim
+            self.counters.requests += 1
+            self._until[claim.request] = self._shared.clock() + self._shared.limits.timeout
             if claim.data is None and not claim.bad:
-                self._run(self._fetch(claim, wake))
+                self._run(self._fetch(taken, wake))
             else:
-                self._begin(claim, wake)
+                self._begin(taken, wake)
 
-    async def _fetch(self, claim: Claim, wake: str) -> None:
-        """Read what was too large to be printed."""
-        limit = self._shared.limits.max_request
-        if claim.size <= limit:
-            name = posixpath.join(self.path, claim_name(claim.request, self.runner))
+    def go_on(self) -> None:
+        """A slot may be free: execute what is claimed and waits, or claim more."""
+        if self._intake.waits:
+            self.execute("activity")
+        self.waiting.wake()
+
+    async def _fetch(self, taken: Taken, wake: str) -> None:
+        """Read what was too large to be printed, for as long as its caller waits."""
+        claim, limit = taken.claim, self._shared.limits.max_request
+        name = posixpath.join(self.path, claim_name(claim.request, self.runner))
+        while claim.size <= limit and claim.data is None and not claim.bad:
             try:
                 data = await self.host.read(name, limit=limit)
             except HostError as error:
-                if isinstance(error, (TimedOut, Unreachable)):
+                lost = isinstance(error, (TimedOut, Unreachable))
+                if lost:
                     self._trouble()
+                if lost and self._shared.clock() < self._until[claim.request]:
+                    await asyncio.sleep(_READ_AGAIN)
+                    continue
                 claim = claim._replace(bad=f"the request cannot be read: {error.code}")
             else:
                 claim = claim._replace(data=data, size=len(data))
-        self._begin(claim, wake)
+        self._begin(Taken(claim, taken.modified), wake)
 
-    def _begin(self, claim: Claim, wake: str) -> None:
-        picked = self._shared.wall()
-        self._directory.add(claim, picked - claim.age - self._half_trip)
-        self._owner.begin(self, claim.request, wake, picked)
+    def _begin(self, taken: Taken, wake: str) -> None:
+        self._directory.add(taken.claim, taken.modified)
+        self._owner.begin(self, taken.claim.request, wake, self._shared.wall())
 
     def _publish(self, request: str, data: bytes) -> None:
         self._publishing.add(request)
@@ -382,17 +352,8 @@ class RemoteSession:
     def _over(self, request: str, *, published: bool) -> None:
         self._publishing.discard(request)
         self._until.pop(request, None)
-        claim = self._claims.pop(request, None)
-        if claim is not None and not published:
-            self._given_up[claim.key] = None
-            if len(self._given_up) > _MOST_GIVEN_UP:
-                del self._given_up[next(iter(self._given_up))]
-        self.in_flight.discard(request)
-        self._shared.slots.taken -= 1
-        later = self._later.pop(request, None)
-        if later is not None:
-            self._take_over(later)
-            self.execute("activity")
+        self._intake.over(request, published=published)
+        self.execute("activity")
         self._owner.freed(self)
 
     def change(self, limits: RemoteLimits) -> None:
@@ -404,7 +365,7 @@ class RemoteSession:
 
     async def rejoin(self) -> None:
         """See ``Sandbox.rejoin``."""
-        self._given_up.clear()
+        self._intake.forget()
         self.announcing.forget()
         self.announcing.soon()
 
@@ -425,7 +386,7 @@ class RemoteSession:
         task.add_done_callback(self._tasks.discard)
 
     async def leave(self, patience: float) -> None:
-        """Publish what is left to publish, empty the lease, and let the host go.
+        """Publish what is left to publish, and empty the lease.
 
         Args:
             patience: seconds that the publications may take.
@@ -434,10 +395,9 @@ class RemoteSession:
         self.announcing.stop()
         for task in tuple(self._tasks):
             task.cancel()
-        if self._drains is not None and not self.waiting.standby:
+        if self._drains is not None and not self.waiting.standby and not self.waiting.gone:
             try:
                 async with asyncio.timeout(max(1.0, patience)):
                     await self._drains.release(self.waiting.generation)
             except (HostError, TimeoutError) as error:
                 log.info("%s: its lease was not emptied: %s", self.waiting.name, error)
-        await self.host.close()

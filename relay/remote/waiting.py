@@ -11,16 +11,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from relay.engine.telemetry import log
 from relay.hosts.host import HostError, Missing, NoCommand, TimedOut, Unreachable
 from relay.remote.counters import RemoteCounters
-from relay.remote.draining import STARTING, Hit, OnBatch
+from relay.remote.draining import STARTING, Hit
 from relay.remote.flight import Flight
 from relay.remote.health import Health
 from relay.remote.limits import Random, RemoteLimits, idle_pause, window
 from relay.remote.report import Report
+from relay.remote.sandbox import Sandbox
 
 #: Seconds beyond window and grace after which a drain that never settles is given up (section 9).
 OUTER = 2.0
@@ -31,54 +31,12 @@ MISSED_BY = 1.0
 #: How often a relay whose lease another runner took looks whether it is free again, in seconds.
 STANDBY = 5.0
 
+#: A request that a relay which stands by sees lying for this much longer than a safety poll, in
+#: seconds, is nobody's: its runner is lost, and on another machine there is no other sign of it.
+ORPHANED_BY = 5.0
+
 #: Reports in a row that bring nothing new, after which a drain counts as failed.
 _EMPTY_HANDED = 2
-
-
-class Sandbox(Protocol):
-    """What the loop needs of one relay; the relay's session gives it."""
-
-    runner: str
-
-    @property
-    def waits(self) -> bool:
-        """Whether a drain can wait inside the sandbox."""
-
-    async def drain(
-        self,
-        seconds: float,
-        grace: float,
-        *,
-        take: str,
-        tag: int,
-        kind: str,
-        on_batch: OnBatch | None = None,
-    ) -> Report:
-        """Send one drain."""
-
-    async def look(self) -> list[Hit]:
-        """List the directory from outside; names that are worked on are left out."""
-
-    def accept(self, report: Report) -> int:
-        """Note what a report brings; return how many claims are new."""
-
-    def execute(self, wake: str) -> None:
-        """Begin with what was accepted."""
-
-    def has_room(self) -> bool:
-        """Whether more requests may be taken."""
-
-    async def rejoin(self) -> None:
-        """The directory is there again, or the lease is: tell its writers who serves it."""
-
-    async def probe(self) -> None:
-        """Find out anew what can be run in the sandbox."""
-
-    def distrust(self) -> None:
-        """A connection led nowhere."""
-
-    def is_dead(self, runner: str) -> bool:
-        """Whether another runner is known to live no more."""
 
 
 class Waiting:
@@ -114,12 +72,15 @@ class Waiting:
         self.flight: Flight | None = None
         self.gone = False
         self.standby = ""
+        #: Whether it waits for a slot.
+        self.starved = False
         #: The lease's generation, and whether it is known to be in force.
         self.generation = 1
         self._confirmed = True
         self._poll: asyncio.Task[None] | None = None
         self._polled_at = clock()
         self._poll_at_once = False
+        self._lying: dict[Hit, float] = {}
         self._empty = 0
         self._repeats = 0
         #: An operation failed on the way, and nothing has shown since that the host is reachable.
@@ -133,6 +94,11 @@ class Waiting:
     def wake(self) -> None:
         """Look at everything anew: settings changed, a slot is free, or it is time to stop."""
         self._news.set()
+
+    def stop(self) -> None:
+        """Have ``run`` end soon."""
+        self.stopping = True
+        self.wake()
 
     async def run(self) -> None:
         """Serve until ``stopping``."""
@@ -163,7 +129,8 @@ class Waiting:
         flight = self.flight
         if flight is not None and not (wanted and flight.shape == self._shape(limits)):
             self._abandon()
-        ready = wanted and not self.gone and not self.standby and self._sandbox.has_room()
+        self.starved = not self._sandbox.has_room()
+        ready = wanted and not self.gone and not self.standby and not self.starved
         if ready and self.flight is None and now >= self.health.retry_at:
             self._send(now, limits)
             # The new lease ends an old drain as well, and finds what it has claimed.
@@ -192,7 +159,7 @@ class Waiting:
         """Send a drain under the present generation, taking its lease where it may not be ours."""
         tag = self.generation
         take = "" if self._confirmed else "free"
-        if self.standby and self._sandbox.is_dead(self.standby):
+        if self.standby and (self._sandbox.is_dead(self.standby) or await self._orphaned()):
             take = "force"
         on_batch = partial(self._batch, tag) if seconds else None
         report = await self._sandbox.drain(
@@ -201,6 +168,17 @@ class Waiting:
         if take and tag == self.generation and report.status in {"claimed", "expired", "idle"}:
             self._confirmed = True
         return report
+
+    async def _orphaned(self) -> bool:
+        """While another runner has the lease: whether requests lie there that it should have taken.
+
+        Judged by how long they were seen here, so that no clock of the sandbox's counts.
+        """
+        now = self._clock()
+        hits = [hit for hit in await self._sandbox.look() if not hit.claimed]
+        self._lying = {hit: self._lying.get(hit, now) for hit in hits}
+        late = self._limits().safety_poll + ORPHANED_BY
+        return any(now - since >= late for since in self._lying.values())
 
     def _batch(self, tag: int, report: Report) -> None:
         """Take in what a window that goes on has brought, unless it was given up."""
@@ -437,4 +415,5 @@ class Waiting:
             log.warning("%s: the session directory is served again", self.name)
             self.gone = False
             self.standby = ""
+            self._lying = {}
             await self._sandbox.rejoin()

@@ -179,14 +179,10 @@ if "daemon" in available():
 
                 full = False
 
-                async def run(
-                    self, argv: Sequence[str], *, seconds: float, max_output: int, kind: str = "run"
-                ) -> Done:
+                async def _run(self, argv: Sequence[str], *more: Any, **options: Any) -> Done:
                     if Full.full:
                         argv = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *argv]
-                    return await super().run(
-                        argv, seconds=seconds, max_output=max_output, kind=kind
-                    )
+                    return await super()._run(argv, *more, **options)
 
             broken.host = Full  # type: ignore[method-assign]  # the test's own host
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from relay.engine.runner import NothingToServe
+from relay.engine.given import NothingToServe
 from relay.errors import RelayError
 from relay.protocol import Response
 from relayconf.errors import StateError

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.engine.runner import NothingToServe, Runner
+from relay.engine.given import NothingToServe
+from relay.engine.runner import Runner
 from relay.hosts.daemon import DaemonHost
 from relay.hosts.host import Denied, Unreachable
 from relay.hosts.ssh import SshHost
