@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from relay.cli import logs
 from relay.cli.scrape import Scrape
 from relay.engine.metrics import runner_metrics
-from relay.engine.runner import NothingToServe, Runner
+from relay.engine.runner import Runner
 from relay.engine.telemetry import event, log
 from relay.settings import RelaySettings
 from relayconf.cli.common import add_sources
@@ -87,7 +87,7 @@ def _runner(arguments: argparse.Namespace, live: Live[RelaySettings]) -> Runner 
         return Runner(arguments.dir, root=arguments.root, settings=live)
     from relay.remote.runner import RemoteRunner  # noqa: PLC0415 - only where it is served
 
-    return RemoteRunner(arguments.dir, settings=live)
+    return RemoteRunner(arguments.dir, root=arguments.root, settings=live)
 
 
 def settings_of(arguments: argparse.Namespace) -> Live[RelaySettings]:
@@ -110,14 +110,7 @@ def settings_of(arguments: argparse.Namespace) -> Live[RelaySettings]:
         deployment=arguments.deployment,
         strict=arguments.strict,
     )
-    live = load(RelaySettings, process.sources, strict=process.strict)
-    settings = live.current
-    if settings.backend != "local" and settings.root is not None:
-        raise NothingToServe(
-            f"RELAY_ROOT is set, and RELAY_BACKEND is {settings.backend}: a remote runner serves "
-            "one directory; set RELAY_DIR"
-        )
-    return live
+    return load(RelaySettings, process.sources, strict=process.strict)
 
 
 async def _serve(runner: Runner | RemoteRunner) -> int:
