@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from errno import ENOENT
+from itertools import islice
 from typing import NamedTuple
 
 from relay.engine.directory import COARSE_NS
@@ -34,6 +35,15 @@ _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 #: A file that was never given its name is removed after so long.
 _STALE_NS = 60_000_000_000
+
+#: How often what the dead left is looked for, in seconds, and how many files go in one look.
+_TIDY_EVERY = 60.0
+_TIDIED_AT_ONCE = 500
+
+#: Devices have smaller numbers; a larger one stands for a directory behind a host. What is known of
+#: its dead is kept for longer than any request's deadline, since its claims may still be there.
+_FIRST_REMOTE = 1 << 32
+_REMOTE_KEPT_NS = 25 * 3600 * 1_000_000_000
 
 
 class Peers(NamedTuple):
@@ -93,6 +103,8 @@ class Locks:
         self._served: dict[Identity, set[str]] = {}
         self._marked: set[str] = set()
         self._near: set[str] = set()
+        self._starts: set[Identity] = set()
+        self._tidy_at = 0.0
         self._open()
         _held.add(self)
 
@@ -260,16 +272,61 @@ class Locks:
         if not self._marks_seen.same(self._folder):
             self._marks_seen.begin(self._folder)
             served: dict[Identity, set[str]] = {}
+            self._starts.clear()
             for name in os.listdir(self._folder):
                 found = _NAME.fullmatch(name)
-                if found and found[3] not in (self.runner, "start"):
-                    served.setdefault((int(found[1], 16), int(found[2], 16)), set()).add(found[3])
+                if found is None or found[3] == self.runner:
+                    continue
+                identity = int(found[1], 16), int(found[2], 16)
+                if found[3] == "start":
+                    self._starts.add(identity)
+                else:
+                    served.setdefault(identity, set()).add(found[3])
             self._served = served
             self._marked = set().union(*served.values())
             # A mark of this runner's own changes the folder, so that this is never older than it.
             self._near = set().union(*(served.get(identity, ()) for identity in self._marks))
         others = self._near.union(set(self._others()) - self._marked)
+        if time.monotonic() >= self._tidy_at and not self._tidy():
+            self._tidy_at = time.monotonic() + _TIDY_EVERY
         return Peers(self._served, {other for other in others if not self.is_alive(other)})
+
+    def _tidy(self) -> bool:
+        """Remove what the dead left for directories that nobody serves; True where more is left.
+
+        There is nobody there to answer for them. Whoever serves such a directory again looks for
+        claims of the dead when it starts, and needs no mark for that.
+        """
+        for identity in islice(tuple(self._starts), _TIDIED_AT_ONCE):
+            # Its holder was killed in the middle of a start, or else it is held and stays.
+            lock = self.try_start(identity)
+            if lock is not None:
+                lock.release()
+        there = set(self._others())
+        dead = {runner for runner in self._marked if not self.is_alive(runner)}
+        left = 0
+        for identity, runners in self._served.items():
+            if identity in self._marks or not runners <= dead:
+                continue
+            for runner in runners:
+                if left >= _TIDIED_AT_ONCE:
+                    return True
+                left += self._forget(identity, runner, just_found=runner in there)
+        return False
+
+    def _forget(self, identity: Identity, runner: str, *, just_found: bool) -> bool:
+        """Remove a dead runner's mark; one of a directory behind a host only when it is old."""
+        name = f"{_spelled(identity)}.{runner}"
+        with suppress(OSError):
+            if identity[0] >= _FIRST_REMOTE:
+                if just_found:
+                    # From now on it is known to be dead.
+                    os.utime(name, dir_fd=self._folder, follow_symlinks=False)
+                made = os.stat(name, dir_fd=self._folder, follow_symlinks=False).st_mtime_ns
+                if time.time_ns() - made < _REMOTE_KEPT_NS:
+                    return False
+            os.unlink(name, dir_fd=self._folder)
+        return True
 
     def are_known(self) -> bool:
         """Whether surely nobody has come or gone since the last look."""

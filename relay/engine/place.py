@@ -29,6 +29,14 @@ _START_RETRY = 0.02
 #: How long a directory that was flooded with events must be quiet, in seconds (design section 8).
 QUIET = 1.0
 
+#: How often relay.json is compared with what was published, in seconds, while no name has changed.
+_COMPARED_EVERY = 5.0
+
+#: Pauses before a relay.json that a writer changed is published again, in seconds: the first, and
+#: the longest. Each time doubles it, until it is left alone for as long as the longest.
+_MEND_FIRST = 0.25
+_MEND_LONGEST = 64.0
+
 #: How often a watch that could not be armed is tried again, in seconds.
 REARM_AFTER = 30.0
 
@@ -74,6 +82,9 @@ class Place:
         self._rearm_at = 0.0
         self._fled = False
         self._announced = b""
+        self._published: tuple[int, int, int] | None = None
+        self._compare_at = self._mended_at = 0.0
+        self._mend_pause = _MEND_FIRST
         #: Why the writers could not be told what they are to be told; empty where they were.
         self.unannounced = ""
 
@@ -147,11 +158,13 @@ class Place:
         if directory is not None:
             found = directory.at(self.path)
             if found is not None and self._may_stay(directory, found):
-                self.changed_ns = found.st_ctime_ns
+                changed, self.changed_ns = self.changed_ns, found.st_ctime_ns
                 if self.watch is None:
                     self._rearm()
                 if self.unannounced:
                     self.announce()
+                elif changed != self.changed_ns or self._shared.clock() >= self._compare_at:
+                    self._mend(directory)
                 return False
             self.over = self._judge is not None
             if not self.over:
@@ -311,3 +324,29 @@ class Place:
             return
         self.unannounced = ""
         self._announced = data
+        # RACE: what a writer puts there in this instant is taken for what was published; it
+        # misleads its own session, as it always can.
+        self._published = _identity(directory, RELAY_JSON)
+
+    def _mend(self, directory: SessionDirectory) -> None:
+        """Publish relay.json again where a writer has removed or changed it, but not endlessly."""
+        now = self._shared.clock()
+        self._compare_at = now + _COMPARED_EVERY
+        if not self._announced or _identity(directory, RELAY_JSON) == self._published:
+            return
+        if now - self._mended_at > _MEND_LONGEST:
+            self._mend_pause = _MEND_FIRST
+        if now < self._mended_at + self._mend_pause or not self._shared.locks.are_known():
+            # Too soon; or a newer runner may have published it, which the next look will tell.
+            self._compare_at = now
+            return
+        self._mended_at = now
+        self._mend_pause = min(self._mend_pause * 2, _MEND_LONGEST)
+        self._announced = b""
+        self.announce()
+
+
+def _identity(directory: SessionDirectory, name: str) -> tuple[int, int, int] | None:
+    """Return what tells one state of a file from any other; no writer can set a ctime."""
+    found = directory.examine(name)
+    return None if found is None else (found.st_ino, found.st_ctime_ns, found.st_size)

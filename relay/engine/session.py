@@ -34,6 +34,11 @@ _SCAN_AT_LEAST = 30.0
 #: are a writer's game.
 _EVENTS_PER_CLAIM = 16
 
+#: A look that comes so late, in seconds, means that the runner itself stood still. What had queued
+#: up meanwhile says nothing of a writer, for as long as it takes to read.
+_STOOD_STILL = 1.0
+_CATCHING_UP = 2.0
+
 #: Deadlines of unusually patient callers that are remembered.
 _MOST_AWAITED = 4096
 
@@ -93,6 +98,7 @@ class Session:
         self._sweep_wanted = False
         self._empty_polls = 0
         self._claimed = 0
+        self._judged_from = 0.0
         self._complained: set[int | None] = set()
         self._on_swept: list[Callback] = []
 
@@ -159,8 +165,16 @@ class Session:
 
     def on_many(self, events: int) -> None:
         """Go without events where they outrun the claims many times over, not for their rate."""
+        now = self._shared.clock()
+        self._note_standstill(now)
+        if now < self._judged_from:
+            return
         if events > _EVENTS_PER_CLAIM * (self._claimed + len(self._hints)):
             self.place.flee()
+
+    def _note_standstill(self, now: float) -> None:
+        if 0.0 < self.due < now - _STOOD_STILL:
+            self._judged_from = now + _CATCHING_UP
 
     def on_doubt(self) -> None:
         """Events were lost."""
@@ -201,6 +215,7 @@ class Session:
     def tick(self, now: float) -> None:
         """Poll: look whether the directory is still there, and whether anything changed in it."""
         self._shared.counters.polls += 1
+        self._note_standstill(now)
         before = self.place.directory
         joined = self.place.look()
         if self.place.over:
@@ -210,6 +225,7 @@ class Session:
             self._drop_scan()
         if joined:
             self._settle_in()
+            self._sweep_wanted = True
             self._want_scan("closed")
         self._grow()
         limits = self._shared.limits

@@ -233,6 +233,36 @@ class TestFloods:
             assert ["polled", "watched"] == asyncio.run(go())
         assert 1 == len(caplog.messages)
 
+    def test_what_queued_up_while_it_stood_still(
+        self, hand: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A runner that was stopped and goes on takes what its peers did meanwhile for no flood."""
+
+        def stand_still_while_peers_work(runner: Any) -> None:
+            one, two = hand.session / "a.claim.peer", hand.session / "a.res.json"
+            one.touch()
+            until = runner.shared.clock() + 2
+            for _ in range(7000):
+                one.rename(two)
+                two.rename(one)
+            one.unlink()
+            while runner.shared.clock() < until:
+                pass
+
+        async def go() -> str:
+            async with hand.runner() as runner:
+                await hand.call("echo")
+                stand_still_while_peers_work(runner)
+                polls = runner.counters.polls
+                await hand.until(lambda: runner.counters.polls > polls + 2)
+                said: str = (await hand.call("echo", text="watched")).text
+                assert runner._loop.sessions[0].place.watch is not None
+                return said
+
+        with caplog.at_level(logging.WARNING, logger="relay"):
+            assert "watched" == asyncio.run(go())
+        assert [] == caplog.messages
+
     def test_many_requests_at_once(self, hand: Any) -> None:
         """A burst of honest requests, however large, costs no session its watch."""
 

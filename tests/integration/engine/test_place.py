@@ -141,3 +141,71 @@ class TestStateDirectory:
         with caplog.at_level(logging.WARNING, logger="relay"):
             assert [""] == asyncio.run(go())
         assert 1 == sum("signing on again" in line for line in caplog.messages)
+
+
+class TestWhatWritersAreTold:
+    @pytest.mark.parametrize("way", ["deleted", "replaced", "written over", "locked up", "planted"])
+    def test_it_comes_back(self, hand: Any, way: str) -> None:
+        """A relay.json that a writer removed or changed is published again, with no call at all."""
+        told = hand.session / "relay.json"
+
+        def spoil() -> None:
+            if way == "deleted":
+                told.unlink()
+            elif way == "replaced":
+                hand.put("relay.json", b"{}")
+            elif way == "written over":
+                told.write_bytes(b"{}")
+            elif way == "locked up":
+                told.chmod(0)
+            else:
+                told.unlink()
+                told.mkdir()
+
+        async def go() -> tuple[bytes, bytes, int]:
+            async with hand.runner(poll=timedelta(milliseconds=20), idle_grow_after=10_000):
+                before = told.read_bytes()
+                for _ in range(2):
+                    spoil()
+                    await hand.until(lambda: told.is_file() and told.read_bytes() == before)
+                    await hand.until(lambda: told.stat().st_mode & 0o777 == 0o600)
+                return before, told.read_bytes(), told.stat().st_mode & 0o777
+
+        before, after, mode = asyncio.run(go())
+        assert (before, 0o600) == (after, mode)
+
+    def test_not_endlessly(self, hand: Any) -> None:
+        """A writer that removes it all the time has it published ever more seldom."""
+        told = hand.session / "relay.json"
+
+        async def go() -> tuple[int, int]:
+            async with hand.runner(poll=timedelta(milliseconds=10), idle_grow_after=10_000) as one:
+                before, clock = 0, one.shared.clock
+                end = clock() + 4
+                while clock() < end:
+                    if told.exists():
+                        told.unlink()
+                        before += 1
+                    await asyncio.sleep(0.002)
+                return before, one.counters.polls
+
+        published, polls = asyncio.run(go())
+        # At once, then after 0.25, 0.5, 1 and 2 seconds.
+        assert published <= 6 < polls
+        assert published >= 3
+
+    def test_an_older_runner_leaves_it(self, hand: Any) -> None:
+        """What a newer runner publishes is not taken for a writer's change."""
+        told = hand.session / "relay.json"
+
+        async def go() -> list[bool]:
+            pace = {"poll": timedelta(milliseconds=10), "idle_grow_after": 10_000}
+            async with hand.runner(**pace) as old, hand.runner(**pace) as new:
+                seen = []
+                polls = old.counters.polls
+                while old.counters.polls < polls + 60:
+                    seen.append(new.id.encode() in told.read_bytes())
+                    await asyncio.sleep(0.005)
+                return seen
+
+        assert {True} == set(asyncio.run(go()))

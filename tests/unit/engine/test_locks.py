@@ -119,6 +119,51 @@ class TestLiveness:
         one.unmark(SESSION, two.runner)
         self.wait_until_known(one, {(7, 43): {two.runner}})
 
+    def test_what_the_dead_left(self, tmp_path: Path) -> None:
+        """Marks of the dead go where nobody serves the directory any more, and only there."""
+        folder = tmp_path / "state" / "locks"
+        other = Other(tmp_path)
+        other.kill()
+        elsewhere = (1 << 60, 9)
+        for identity in (SESSION, (7, 43), (7, 44), elsewhere):
+            (folder / f"{identity[0]:x}-{identity[1]:x}.{other.runner}").touch()
+        (folder / "7-2d.start").touch()
+        long_ago = time.time() - 26 * 3600
+        (folder / f"{1 << 60:x}-a.{other.runner}").touch()
+        os.utime(folder / f"{1 << 60:x}-a.{other.runner}", (long_ago, long_ago))
+        (folder / f"{1 << 60:x}-a.nobody").touch()
+        os.utime(folder / f"{1 << 60:x}-a.nobody", (long_ago, long_ago))
+        one, two = Locks(str(tmp_path / "state")), Locks(str(tmp_path / "state"))
+        one.mark(SESSION)
+        two.mark((7, 43))
+        one.look()
+        left = {name for name in os.listdir(folder) if name != "runners"}
+        assert {
+            f"7-2a.{one.runner}",
+            f"7-2a.{other.runner}",
+            f"7-2b.{two.runner}",
+            f"7-2b.{other.runner}",
+            f"{1 << 60:x}-9.{other.runner}",
+            f"{1 << 60:x}-a.{other.runner}",
+        } == left
+        one.close()
+        two.close()
+        other.close()
+
+    def test_many_that_the_dead_left(self, tmp_path: Path) -> None:
+        """However many there are, each look removes a bounded number, until none is left."""
+        one = Locks(str(tmp_path / "state"))
+        folder = tmp_path / "state" / "locks"
+        for number in range(1200):
+            (folder / f"7-{number:x}.nobody").touch()
+        looks = 0
+        while marks := len(os.listdir(folder)) - 1:
+            one.look()
+            looks += 1
+            assert len(os.listdir(folder)) - 1 >= marks - 500
+        assert 3 == looks
+        one.close()
+
     def wait_until_known(self, locks: Locks, served: object) -> None:
         """Wait until a runner knows who serves what: fresh changes are looked at again."""
         deadline = time.monotonic() + 20
