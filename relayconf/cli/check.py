@@ -7,10 +7,9 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from relayconf.cli import common
-from relayconf.compose import VERSIONS
+from relayconf.cli import common, composing
 from relayconf.errors import TargetError
 from relayconf.process import Process, read_process
 from relayconf.targets import find_contract
@@ -43,27 +42,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to read")
-    several: dict[str, Any] = {"action": "append", "default": []}
-    group.add_argument(
-        "-f",
-        "--file",
-        metavar="FILE",
-        **several,
-        help="a compose file; may be repeated (COMPOSE_FILE, else the default names)",
+    composing.add_files(
+        group,
+        env_file=". With --target alone: an env file of the target (RELAYCONF_ENV_FILE)",
     )
-    group.add_argument(
-        "--env-file",
-        metavar="FILE",
-        **several,
-        help="an env file for ${NAME}; may be repeated (COMPOSE_ENV_FILES, else .env). With "
-        "--target alone: an env file of the target (RELAYCONF_ENV_FILE)",
-    )
-    group.add_argument("--profile", metavar="PROFILE", **several, help="an active profile")
     group.add_argument("--service", metavar="SERVICE", help="only this service's container")
     group.add_argument(
         "--contract",
         metavar="SERVICE=TARGET",
-        **several,
+        action="append",
+        default=[],
         help="the contract of a service; may be repeated",
     )
     group.add_argument(
@@ -72,12 +60,7 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
         help="a contract for --service, or for the one service that fits",
     )
     group.add_argument("--deployment", metavar="NAME", help="with --target alone: which deployment")
-    group.add_argument(
-        "--compose-version",
-        choices=VERSIONS,
-        default=VERSIONS[0],
-        help="whose differences count (default: %(default)s)",
-    )
+    composing.add_version(group)
     group.add_argument(
         "--today", metavar="DATE", type=_date, help="judge flags as of this date (2027-03-01)"
     )

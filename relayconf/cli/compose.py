@@ -12,8 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from relayconf.cli import common
-from relayconf.compose import VERSIONS
+from relayconf.cli import common, composing
 from relayconf.compose.errors import printable
 from relayconf.errors import TargetError
 from relayconf.nearest import nearest
@@ -61,36 +60,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-f",
-        "--file",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a compose file; may be repeated, later ones go over earlier ones (COMPOSE_FILE, "
-        "else the default names)",
-    )
-    parser.add_argument(
-        "--env-file",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="an env file for ${NAME}; may be repeated (COMPOSE_ENV_FILES, else .env)",
-    )
-    parser.add_argument(
-        "--profile",
-        action="append",
-        default=[],
-        metavar="PROFILE",
-        help="an active profile; may be repeated (COMPOSE_PROFILES)",
-    )
+    composing.add_files(parser)
     parser.add_argument("--service", metavar="SERVICE", help="only this service")
-    parser.add_argument(
-        "--compose-version",
-        choices=VERSIONS,
-        default=VERSIONS[0],
-        help="whose differences count (default: %(default)s)",
-    )
+    composing.add_version(parser)
     parser.add_argument("--json", action="store_true", help="answer in JSON")
 
 

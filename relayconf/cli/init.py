@@ -9,7 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from relayconf.cli import common, streams
+from relayconf.cli import common, composing, streams
 from relayconf.errors import TargetError
 from relayconf.nearest import nearest
 
@@ -31,24 +31,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "What may be a secret becomes one, and its value is not written.",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "-f",
-        "--file",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a compose file; may be repeated (COMPOSE_FILE, else the default names)",
-    )
-    parser.add_argument(
-        "--env-file",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="an env file for ${NAME}; may be repeated (COMPOSE_ENV_FILES, else .env)",
-    )
-    parser.add_argument(
-        "--profile", action="append", default=[], metavar="PROFILE", help="an active profile"
-    )
+    composing.add_files(parser)
     parser.add_argument(
         "--service",
         metavar="SERVICE",
