@@ -31,8 +31,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "serve",
         help="run the tools that a session's writers ask for",
-        description="Serve one session directory, or all in a root, until SIGTERM or SIGINT, then "
-        "let what is in flight finish (RELAY_DRAIN_TIMEOUT_MS) and exit 0. The log goes to stderr.",
+        description="Serve one session directory, or all in a root, until SIGTERM, SIGINT or "
+        "SIGHUP (unless nohup has it ignored), then let what is in flight finish "
+        "(RELAY_DRAIN_TIMEOUT_MS) and exit 0. Settings files are read again by themselves. The log "
+        "goes to stderr.",
         allow_abbrev=False,
     )
     add_served(parser)
@@ -123,8 +125,10 @@ async def _serve(runner: Runner | RemoteRunner) -> int:
             os._exit(EX_FAILED)
         stop.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        # nohup means that the runner outlives its terminal.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, on_signal)
     scrape = await _scrape(runner)
     try:
         await runner.start()

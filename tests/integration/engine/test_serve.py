@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +27,8 @@ python = "serve_tools:echo"
 python = "serve_tools:hang"
 [tools.stubborn]
 python = "serve_tools:stubborn"
+[tools.pause]
+python = "serve_tools:pause"
 [tools.upper]
 command = ["tr", "a-z", "A-Z"]
 """
@@ -39,6 +42,10 @@ async def echo(text: str = "") -> str:
 
 def hang() -> None:
     time.sleep(3600)
+
+async def pause(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "rested"
 
 async def stubborn() -> None:
     while True:
@@ -210,6 +217,31 @@ class TestServing:
         assert 0 == program.stop()
         answer = json.loads((program.session / "x.res.json").read_text())
         assert "interrupted" == answer["code"]
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+    def test_it_drains_when_it_is_told_to_stop(
+        self, programs: list[Program], folder: Path, number: signal.Signals
+    ) -> None:
+        """Each signal that means the end lets what is in flight finish first, and exits 0."""
+        program = serve(programs, folder)
+        program.ready()
+        writer = Writer(program.session, environ={})
+        with ThreadPoolExecutor() as pool:
+            call = pool.submit(writer.call, "pause", {"seconds": 0.5}, timeout=PATIENCE)
+            while not any("claim" in name for name in os.listdir(program.session)):
+                time.sleep(0.005)
+            assert 0 == program.stop(number)
+            assert "rested" == call.result()
+        assert any("stage=relay_stopped" in line for line in program.lines)
+
+    def test_nohup(self, programs: list[Program], folder: Path) -> None:
+        """A runner that is started by nohup outlives its terminal."""
+        program = serve(programs, folder, prefix=("nohup",))
+        program.ready()
+        program.process.send_signal(signal.SIGHUP)
+        writer = Writer(program.session, environ={})
+        assert ["still", "here"] == [writer.call("echo", {"text": t}) for t in ("still", "here")]
+        assert 0 == program.stop()
 
     def test_a_log_that_nobody_reads(self, programs: list[Program], folder: Path) -> None:
         """A full pipe at stderr stops no call."""
