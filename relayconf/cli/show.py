@@ -7,6 +7,7 @@ import argparse
 from relayconf import answers, wording
 from relayconf.cli import common
 from relayconf.cli.table import table
+from relayconf.errors import TargetError
 from relayconf.resolve import Resolution
 from relayconf.targets import find_contract
 
@@ -28,13 +29,19 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """Print the answer; always 0."""
     process = common.read(arguments)
-    target = arguments.positional or arguments.target or common.only_target()
+    target = _target(arguments.positional, arguments.target)
     resolution = common.resolved(find_contract(target), process)
     if arguments.json:
         common.print_json(answers.show_document(resolution, deployment=process.sources.deployment))
     else:
         common.print_text(_text(resolution, process.sources.deployment))
     return 0
+
+
+def _target(positional: str | None, option: str | None) -> str:
+    if positional and option and positional != option:
+        raise TargetError(f"two targets are named, {positional} and {option}; name one")
+    return positional or option or common.only_target()
 
 
 def _text(resolution: Resolution, deployment: str | None) -> str:

@@ -51,6 +51,13 @@ class TestCases:
 
 
 class TestShow:
+    def test_two_targets(self) -> None:
+        """Of two targets none is shown in silence."""
+        result = relayconf("show", "relay", "--target", "relayconf")
+        assert (2, "") == (result.returncode, result.stdout)
+        assert "two targets are named, relay and relayconf" in result.stderr
+        assert 0 == relayconf("show", "relay", "--target", "relay").returncode
+
     def test_document(self) -> None:
         """The answer has the documented fields, and those of a flag where it is one."""
         answer = show("--deployment", "prod")
