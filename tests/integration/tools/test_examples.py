@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,11 +18,11 @@ from typing import Any
 import pytest
 
 from relay.bundle import bundle
+from tests.servers import node
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "docs" / "examples"
 AGENT = EXAMPLES / "agent"
-SERVER = ROOT / ".node" / "node_modules" / "@modelcontextprotocol" / "server-filesystem"
 
 TOKEN = "tok-en-2342-canary"
 
@@ -173,12 +172,6 @@ class TestAgent:
         assert (0, "") == (done.returncode, done.stderr)
 
 
-def stock_servers() -> list[str]:
-    """Return npm's own server of files, where it is at hand."""
-    entry = SERVER / "dist" / "index.js"
-    return [str(entry)] if shutil.which("node") and entry.exists() else []
-
-
 AGENT_OF_FILES = """
 import asyncio, json, sys
 from mcp import Client, StdioServerParameters
@@ -202,14 +195,16 @@ asyncio.run(main())
 
 
 class TestStockServer:
-    @pytest.mark.parametrize("entry", stock_servers(), ids=["filesystem"][: len(stock_servers())])
+    __test__ = node.is_wanted(node.SERVER)
+
     @pytest.mark.parametrize("mode", ["auto", "legacy"])
-    def test_of_npm(self, tmp_path: Path, pyz: Path, entry: str, mode: str) -> None:
+    def test_of_npm(self, tmp_path: Path, pyz: Path, mode: str) -> None:
         """A stock client and a stock server that know nothing of a relay meet through one."""
         data = tmp_path / "data"
         data.mkdir()
         tools = tmp_path / "tools.toml"
-        tools.write_text(f"[mcp.fs]\ncommand = {json.dumps(['node', entry, str(data)])}\n")
+        server = json.dumps(["node", str(node.entry_of_server()), str(data)])
+        tools.write_text(f"[mcp.fs]\ncommand = {server}\n")
         session, log = tmp_path / "session", tmp_path / "runner.log"
         command = (sys.executable, "-m", "relay", "serve", "--dir", session, "--tools", tools)
         state = str(tmp_path / "state")
@@ -220,10 +215,6 @@ class TestStockServer:
         assert "" == done.stderr
         wrote, read, outside = map(json.loads, done.stdout.splitlines())
         assert (False, [False, 3_000_000], True) == (wrote[0], read, outside[0])
-
-    def test_continuous_integration_has_it(self) -> None:
-        """A green run in continuous integration stands for the stock server, too."""
-        assert bool(os.environ.get("CI")) <= bool(stock_servers())
 
 
 class TestApproval:
