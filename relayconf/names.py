@@ -57,6 +57,8 @@ def unknown_names(contract: Contract, layers: Sequence[Layer]) -> List[Problem]:
     Returns:
         ``near-miss`` where a declared name is close enough to suggest, else ``unknown-name``.
     """
+    if all(entry.name in contract.settings for layer in layers for entry in layer.entries):
+        return []
     names = _Names(contract)
     problems = []
     for layer in layers:

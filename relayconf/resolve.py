@@ -116,21 +116,21 @@ def resolve(
         An effective value for each setting asked for. Never raises for any text in any layer.
     """
     names = list(contract.settings if only is None else only)
-    by_name = [(layer.name, _group(layer.entries)) for layer in reversed(layers) if layer.entries]
-    drafts = {name: _Draft(contract.settings[name], by_name) for name in names}
-    for layer in layers:
-        for kill in layer.kills:
-            if kill.name in drafts:
-                drafts[kill.name].kill(layer.name, kill)
-    for repair in apply_rules(contract, {name: draft.value for name, draft in drafts.items()}):
-        drafts[repair.name].repair(repair.value, repair.message)
-    problems = [problem for draft in drafts.values() for problem in draft.problems]
+    drafts = _drafts([contract.settings[name] for name in names], layers)
+    values = {n: drafts[n].value if n in drafts else contract.settings[n].default for n in names}
+    for repair in apply_rules(contract, values):
+        draft = drafts.setdefault(repair.name, _Draft(contract.settings[repair.name], ()))
+        draft.repair(repair.value, repair.message)
+    finished = {
+        n: drafts[n].finish() if n in drafts else _declared(contract.settings[n]) for n in names
+    }
+    problems = [problem for n in names if n in drafts for problem in drafts[n].problems]
     problems.extend(problem for layer in layers for problem in layer.problems)
     if only is None:
         problems.extend(unknown_names(contract, layers))
     return Resolution(
         contract,
-        {name: draft.finish() for name, draft in drafts.items()},
+        finished,
         tuple(problems),
         max((layer.generation for layer in layers), default=0),
     )
@@ -152,6 +152,31 @@ def _group(entries: Sequence[Entry]) -> Dict[str, List[Entry]]:
     for entry in entries:
         grouped.setdefault(entry.name, []).append(entry)
     return grouped
+
+
+def _drafts(settings: Iterable[Setting], layers: Sequence[Layer]) -> Dict[str, _Draft]:
+    """Return a draft of each setting that a layer says something of, by its name.
+
+    Most are in no layer at all, and are what they were declared.
+    """
+    by_name = [(layer.name, _group(layer.entries)) for layer in reversed(layers) if layer.entries]
+    said = {name for _, entries in by_name for name in entries}
+    said.update(kill.name for layer in layers for kill in layer.kills)
+    drafts = {
+        setting.name: _Draft(setting, by_name)
+        for setting in settings
+        if setting.name in said or not said.isdisjoint(setting.legacy)
+    }
+    for layer in layers:
+        for kill in layer.kills:
+            if kill.name in drafts:
+                drafts[kill.name].kill(layer.name, kill)
+    return drafts
+
+
+def _declared(setting: Setting) -> Effective:
+    """Return a setting that no layer and no rule has a say in."""
+    return Effective(setting, setting.default, "default", None, None, "default", (), ())
 
 
 class _Draft:

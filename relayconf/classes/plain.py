@@ -53,8 +53,8 @@ def wrapped(settings: S) -> S:
         cls.__plain__ = view  # type: ignore[attr-defined]  # an attribute pydantic need not see
     held: S = view.__new__(view)
     object.__setattr__(held, _INSTANCE, settings)
-    for name in cls.model_fields:
-        object.__setattr__(held, name, getattr(settings, name))
+    for name, value in vars(settings).items():
+        object.__setattr__(held, name, value)
     return held
 
 

@@ -76,6 +76,7 @@ class Rereader:
         self._contract = contract
         self._clock = clock
         self._fixed = fixed is not None
+        self._pointers = pointers(contract)
         self._reader = Reader(sources.state_dir, group=sources.state_group)
         #: What was read last of what is configured.
         self.configured: tuple[Layer, ...] = tuple(fixed or ())
@@ -126,7 +127,7 @@ class Rereader:
         yield from sources.env_files
         if sources.config_dir is not None:
             yield from settings_files(sources.config_dir, sources.deployment)
-        named = pointers(self._contract)
+        named = self._pointers
         for layer in self.configured:
             yield from (entry.text for entry in layer.entries if entry.name in named)
         yield from (sources.environ[name] for name in named if name in sources.environ)

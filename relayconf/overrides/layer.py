@@ -30,13 +30,14 @@ def override_layer(
         clock: entries that have ended by it count for nothing.
         name: the layer's name: ``override``, or that of another store of the same kind.
     """
-    names = known_names(contract)
+    names: Dict[str, Setting] = {}
     values: List[Entry] = []
     kills: List[Entry] = []
     problems = list(reading.problems)
     for override in reading.document.overrides:
         if override.target != contract.target or is_over(override.end, clock):
             continue
+        names = names or known_names(contract)
         setting = names.get(override.name)
         fault = unusable(contract, setting, override)
         if setting is None or fault is not None:
