@@ -21,7 +21,7 @@ def block(kind: str, holding: str) -> str:
     return str(text)
 
 
-def printed(folder: Path, *command: str) -> str:
+def printed(folder: Path, *command: str, code: int = 0) -> str:
     """Run a command in a folder and return its stdout."""
     own = {k: v for k, v in os.environ.items() if not k.startswith(("RELAY", "PYTHON"))}
     path = os.pathsep.join([os.path.dirname(sys.executable), own.get("PATH", "")])
@@ -33,7 +33,7 @@ def printed(folder: Path, *command: str) -> str:
         text=True,
         check=False,
     )
-    assert 0 == done.returncode, done.stderr
+    assert code == done.returncode, done.stderr
     return done.stdout
 
 
@@ -57,6 +57,23 @@ class TestReadme:
         console = Console(block("console", "relayconf explain"))
         shown = console.shown.removesuffix("\n...")
         assert shown in printed(tmp_path, "sh", "-c", console.commands)
+
+    def test_checking(self, tmp_path: Path) -> None:
+        """What is found in the files on the page is what the page shows."""
+        (tmp_path / "compose.yaml").write_text(block("yaml", "services:"))
+        console = Console(block("console", "relayconf check"))
+        assert console.shown == printed(tmp_path, "sh", "-c", console.commands, code=1).rstrip("\n")
+
+    def test_an_incident(self, tmp_path: Path) -> None:
+        """Killed and restored beside a relay that serves, each command proves itself."""
+        (tmp_path / "tools.toml").write_text(block("toml", "[tools.shout]"))
+        serving = block("console", "relay serve").replace("$ relay tools --dir session\n", "")
+        incident = Console(block("console", "relayconf kill"))
+        commands = f"{Console(serving).commands}\nset -e\n{incident.commands}\nkill $!"
+        said = printed(tmp_path, "sh", "-c", commands)
+        assert "RELAY_LOCAL_WATCH_ENABLED (relay) killed: false (generation 1)" in said
+        assert "wakes are late" in said
+        assert "restored" in said
 
     def test_serving_and_calling(self, tmp_path: Path) -> None:
         """Tools file and commands, pasted at once, print what the page shows."""
