@@ -82,14 +82,16 @@ async def writing_replaces(host: Host, directory: str) -> None:
     _expect(len(await host.entries(directory)) == 1, "something was left beside the file")
 
 
-async def writing_removes_another(host: Host, directory: str) -> None:
-    """A write removes the file that it is told to, after it has taken place."""
+async def writing_takes_the_place_of_another(host: Host, directory: str) -> None:
+    """A write removes the file that it is instead of; where that is gone, it writes nothing."""
     one, other = posixpath.join(directory, "one"), posixpath.join(directory, "other")
-    await host.write(one, b"1")
-    await host.write(other, b"2", then_remove=one)
-    _expect([e.name for e in await host.entries(directory)] == ["other"], "it was not removed")
-    await host.write(other, b"3", then_remove=one)
-    _expect(await host.read(other, limit=10) == b"3", "what is gone already is in the way")
+    for size in (1, 200_000):
+        await host.write(one, b"1")
+        await host.write(other, b"2" * size, instead_of=one)
+        _expect([e.name for e in await host.entries(directory)] == ["other"], "it was not removed")
+        await host.write(other, b"3" * size, instead_of=one)
+        _expect(await host.read(other, limit=size) == b"2" * size, "it was written once more")
+        _expect([e.name for e in await host.entries(directory)] == ["other"], "something is left")
 
 
 async def readers_see_whole_files(host: Host, directory: str) -> None:
@@ -230,7 +232,7 @@ CHECKS: tuple[Check, ...] = (
     large_files_travel,
     odd_paths_are_data,
     writing_replaces,
-    writing_removes_another,
+    writing_takes_the_place_of_another,
     readers_see_whole_files,
     moving_replaces_nothing,
     moving_has_one_winner,

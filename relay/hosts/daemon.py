@@ -186,14 +186,13 @@ class DaemonHost(Host):
         path: str,
         data: bytes,
         *,
-        then_remove: str | None = None,
-        again: bool = False,
+        instead_of: str | None = None,
         kind: str = "write",
     ) -> None:
         """See ``Host.write``. Up to 117 KiB of text are one request; beyond, parts come first."""
         if is_argument(data):
             text = data.decode()
-            argv = publish_argv(path, len(data), "=", text, gone=then_remove, again=again)
+            argv = publish_argv(path, len(data), "=", text, gone=instead_of)
             await self._publish(path, argv, kind)
             return
         # The daemon makes missing parents, and a relay's directory that is gone must stay gone.
@@ -203,7 +202,7 @@ class DaemonHost(Host):
             for start in range(0, len(data) or 1, _PART):
                 parts.append(temp_path(path))
                 await self._put(parts[-1], data[start : start + _PART])
-            argv = publish_argv(path, len(data), "+", *parts, gone=then_remove, again=again)
+            argv = publish_argv(path, len(data), "+", *parts, gone=instead_of)
             await self._publish(path, argv, kind)
         except HostError:
             for part in parts:

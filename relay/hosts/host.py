@@ -211,11 +211,10 @@ class Host(ABC):
         path: str,
         data: bytes,
         *,
-        then_remove: str | None = None,
-        again: bool = False,
+        instead_of: str | None = None,
         kind: str = "write",
     ) -> None:
-        """Make ``path`` hold ``data``, at once; then remove another file, where one is named.
+        """Make ``path`` hold ``data``, at once, in place of another file where one is named.
 
         It is one request wherever the host can do it so, and is not repeated by the host itself.
         Only its user, and the group of a setgid directory, may read the file. The directory must
@@ -224,15 +223,14 @@ class Host(ABC):
         Args:
             path: the file.
             data: its bytes.
-            then_remove: another file, which goes once ``path`` is there.
-            again: an attempt before this one may have taken place: where ``then_remove`` is gone it
-                has, and nothing is written.
+            instead_of: a file that goes once ``path`` is there. Where it is gone already, nothing
+                is written, and that is no error: an attempt that seemed to fail had taken place.
             kind: under which name the request is counted.
 
         Raises:
             Missing: the directory is not there.
             TooLarge: the host cannot take so much.
-            HostError: as the class says; the file to be removed may then still be there.
+            HostError: as the class says; what it is to replace may then be there still.
         """
 
     @abstractmethod

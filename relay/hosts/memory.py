@@ -128,19 +128,18 @@ class MemoryHost(Host):
         path: str,
         data: bytes,
         *,
-        then_remove: str | None = None,
-        again: bool = False,
+        instead_of: str | None = None,
         kind: str = "write",
     ) -> None:
         """See ``Host.write``."""
         await self._begin("write", kind)
         if posixpath.dirname(path) not in self.directories:
             raise Missing(f"{self.name}: the directory of {path} is not there")
-        if again and then_remove is not None and then_remove not in self.files:
+        if instead_of is not None and instead_of not in self.files:
             return
         self.put(path, data)
-        if then_remove is not None:
-            self.files.pop(then_remove, None)
+        if instead_of is not None:
+            self.files.pop(instead_of, None)
 
     async def move(self, source: str, target: str) -> None:
         """See ``Host.move``."""

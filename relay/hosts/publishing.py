@@ -14,17 +14,21 @@ from relay.hosts.host import Done, Faulty, Host, Missing, TimedOut
 _NO_DIRECTORY = 44
 _NOT_WRITTEN = 43
 
-#: Called with: the final path, the temporary one, a path to remove or nothing, ``again`` where an
-#: attempt may have taken place before, the size in bytes, then the text itself, or ``-`` and it
-#: comes on stdin, or ``+`` and paths whose bytes make it up.
+#: Called with: the final path, the temporary one, the path that it replaces or nothing, the size in
+#: bytes, then the text itself, or ``-`` and it comes on stdin, or ``+`` and paths whose bytes make
+#: it up. RACE: two runs of one publication at the very same time may both find what they replace;
+#: the later file then stays until it is swept.
 PUBLISH = """\
-final=$1 temp=$2 gone=$3 again=$4 size=$5 how=$6
-shift 6
+final=$1 temp=$2 gone=$3 size=$4 how=$5
+shift 5
 umask 077
 folder=${final%/*}
 [ -d "${folder:-/}" ] || exit 44
-if [ "$again" ] && ! [ -e "$gone" ] && ! [ -L "$gone" ]; then
-  [ "$how" != + ] || rm -f "$@"
+if [ "$gone" ] && ! [ -e "$gone" ] && ! [ -L "$gone" ]; then
+  case $how in
+  -) cat >/dev/null ;;
+  +) rm -f "$@" ;;
+  esac
   exit 0
 fi
 [ -g "${folder:-/}" ] && umask 007
@@ -66,12 +70,10 @@ def temp_path(path: str) -> str:
     return f"{path}.tmp.{os.urandom(6).hex()}"
 
 
-def publish_argv(
-    path: str, size: int, how: str, *rest: str, gone: str | None, again: bool
-) -> list[str]:
+def publish_argv(path: str, size: int, how: str, *rest: str, gone: str | None) -> list[str]:
     """Return the command that publishes ``size`` bytes at ``path``; see ``Host.write``."""
-    temp, mark = temp_path(path), "again" if again and gone else ""
-    return ["sh", "-c", PUBLISH, "sh", path, temp, gone or "", mark, str(size), how, *rest]
+    temp = temp_path(path)
+    return ["sh", "-c", PUBLISH, "sh", path, temp, gone or "", str(size), how, *rest]
 
 
 def judge(host: Host, path: str, done: Done) -> None:

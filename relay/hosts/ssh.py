@@ -40,6 +40,9 @@ from relay.settings import RelaySettings
 #: Operations on files, and commands that publish, at once.
 _SHORT_OPERATIONS = 16
 
+#: Connections on which a command is tried, where the server allows no further channel on one.
+_CONNECTIONS_TRIED = 3
+
 #: The longest argument that Linux hands to a program; a shell gets the whole command as one.
 _LONGEST_COMMAND = 128 * 1024 - 1
 
@@ -143,26 +146,42 @@ class SshHost(Host):
             raise TooLarge(f"{self.name}: {what}: the command is longer than 128 KiB")
         with self._mapping(what, seconds):
             try:
-                async with (
-                    asyncio.timeout(seconds + LATE),
-                    self._lines.borrow(self.timeout, command=True) as line,
-                ):
-                    self.requests[kind] += 1
-                    return await self._command(line, command, data, most, tell)
+                async with asyncio.timeout(seconds + LATE):
+                    for left in reversed(range(_CONNECTIONS_TRIED)):
+                        try:
+                            return await self._command(command, data, most, kind, tell)
+                        except asyncssh.ChannelOpenError:
+                            if not left:
+                                raise
             except TimeoutError:
                 if data:
                     raise
-                return Done(None, "", "", timed_out=True)
+        return Done(None, "", "", timed_out=True)
 
     async def _command(
         self,
-        line: Line,
         command: str,
+        data: bytes,
+        most: int,
+        kind: str,
+        tell: Callable[[bytes], None] | None,
+    ) -> Done:
+        async with self._lines.borrow(self.timeout, command=True) as line:
+            self.requests[kind] += 1
+            try:
+                process = await line.connection.create_process(command, encoding=None)
+            except asyncssh.ChannelOpenError:
+                line.is_full()
+                raise
+            return await self._talk(process, data, most, tell)
+
+    async def _talk(
+        self,
+        process: asyncssh.SSHClientProcess[bytes],
         data: bytes,
         most: int,
         tell: Callable[[bytes], None] | None,
     ) -> Done:
-        process = await line.connection.create_process(command, encoding=None)
         try:
             if data:
                 process.stdin.write(data)
@@ -207,37 +226,32 @@ class SshHost(Host):
         path: str,
         data: bytes,
         *,
-        then_remove: str | None = None,
-        again: bool = False,
+        instead_of: str | None = None,
         kind: str = "write",
     ) -> None:
         """See ``Host.write``. The bytes travel on the input of a shell that stays, or of one."""
-        if monotonic() >= self._stands_from and Standing.can(path, data, then_remove):
+        if monotonic() >= self._stands_from and Standing.can(path, data, instead_of):
             try:
-                code = await self._by_standing(path, data, then_remove, again=again, kind=kind)
+                code = await self._by_standing(path, data, instead_of, kind)
             except StandingError:
-                # It was ended, or this login's programs are not what it needs. What it published
-                # before is not published again.
+                # It was ended, or this login's programs are not what it needs.
                 self._stands_from = monotonic() + _WITHOUT
-                again = True
             else:
                 judge(self, path, Done(code, "", ""))
                 return
-        argv = publish_argv(path, len(data), "-", gone=then_remove, again=again)
+        argv = publish_argv(path, len(data), "-", gone=instead_of)
         with self._mapping(f"writing {path}", self.timeout):
             async with asyncio.timeout(self.timeout + LATE), self._short:
                 done = await self._execute(argv, data, seconds=self.timeout, most=4096, kind=kind)
         judge(self, path, done)
 
-    async def _by_standing(
-        self, path: str, data: bytes, gone: str | None, *, again: bool, kind: str
-    ) -> int:
+    async def _by_standing(self, path: str, data: bytes, gone: str | None, kind: str) -> int:
         with self._mapping(f"writing {path}", self.timeout):
             async with asyncio.timeout(self.timeout), self._lines.borrow(self.timeout) as line:
                 self.requests[kind] += 1
                 standing = await self._standing(line)
                 try:
-                    return await standing.publish(path, data, gone, again=again)
+                    return await standing.publish(path, data, gone)
                 except StandingError:
                     if line.connection.is_closed():
                         raise Unreachable(f"{self.name}: the connection broke") from None

@@ -20,8 +20,8 @@ from relay.hosts.sshtarget import SshTarget
 from relay.hosts.standing import Standing
 
 #: Commands at once on one connection: of ten channels one is for files, one for the shell that
-#: publishes, and one may still be closing.
-COMMANDS = 7
+#: publishes, and some may still be closing.
+COMMANDS = 6
 
 #: Seconds between two signs of life on an idle connection, and how many may be missed.
 _ALIVE_EVERY = 10
@@ -39,16 +39,21 @@ _YOUNG = 0.5
 class Line:
     """One connection, how many use it, and what stays open on it once it was needed."""
 
-    __slots__ = ("began", "commands", "connection", "retired", "sftp", "standing", "users")
+    __slots__ = ("began", "commands", "connection", "most", "retired", "sftp", "standing", "users")
 
     def __init__(self, connection: asyncssh.SSHClientConnection) -> None:
         self.connection = connection
         self.began = monotonic()
         self.users = 0
         self.commands = 0
+        self.most = COMMANDS
         self.retired = False
         self.sftp: asyncssh.SFTPClient | None = None
         self.standing: Standing | None = None
+
+    def is_full(self) -> None:
+        """Note that the server allowed no further channel here."""
+        self.most = max(1, min(self.most, self.commands - 1))
 
     def drop(self) -> None:
         """Close it at once."""
@@ -119,7 +124,7 @@ class Lines:
     def _find(self, *, command: bool) -> Line | None:
         self._lines = [line for line in self._lines if not line.connection.is_closed()]
         for line in self._lines:
-            if not command or line.commands < COMMANDS:
+            if not command or line.commands < line.most:
                 return line
         return None
 

@@ -1,7 +1,7 @@
 """A shell that stays on an SSH connection and publishes files: one way there, one way back.
 
 A command of its own for each file costs two round trips before its first byte is read. This one
-reads a size, three paths, a mark and the bytes, again and again, and answers each with a line. It
+reads a size, three paths and the bytes, again and again, and answers each with a line. It
 checks that the stream is where it should be before any file gets its name, and ends with its
 connection.
 """
@@ -21,11 +21,10 @@ LARGEST = 1024 * 1024
 _MARK = b"end\n"
 
 PROGRAM = """\
-while IFS= read -r size && IFS= read -r final && IFS= read -r temp &&
-  IFS= read -r gone && IFS= read -r again; do
+while IFS= read -r size && IFS= read -r final && IFS= read -r temp && IFS= read -r gone; do
   code=0 folder=${final%/*}
   umask 077
-  if [ "$again" ] && ! [ -e "$gone" ] && ! [ -L "$gone" ]; then
+  if [ "$gone" ] && ! [ -e "$gone" ] && ! [ -L "$gone" ]; then
     code=done
     head -c "$size" >/dev/null
   elif [ -d "${folder:-/}" ]; then
@@ -80,18 +79,15 @@ class Standing:
         """Whether a file can be published in this way: names are lines here."""
         return len(data) <= LARGEST and "\n" not in path and "\n" not in (gone or "")
 
-    async def publish(self, path: str, data: bytes, gone: str | None, *, again: bool) -> int:
+    async def publish(self, path: str, data: bytes, gone: str | None) -> int:
         """Publish a file; return what a command of its own would exit with.
-
-        The arguments are those of ``Host.write``.
 
         Raises:
             StandingError: whether it was published is not known.
         """
         if self.broken:
             raise StandingError
-        mark = "again" if again and gone else ""
-        names = "\n".join((str(len(data)), path, temp_path(path), gone or "", mark, ""))
+        names = "\n".join((str(len(data)), path, temp_path(path), gone or "", ""))
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append(answer)
         try:

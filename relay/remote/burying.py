@@ -111,7 +111,7 @@ class Burying:
         try:
             await self._host.stat(final)
         except Missing:
-            await self._host.write(final, INTERRUPTED, then_remove=mine)
+            await self._host.write(final, INTERRUPTED, instead_of=mine)
             log.warning("request %s: its runner %s died", claim.request, claim.runner)
             return 1
         await self._host.remove(mine)

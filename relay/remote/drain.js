@@ -274,6 +274,10 @@ function main() {
   if (!found.isDirectory()) throw new Ended('gone');
   identity = identityOf(found);
   if (options.release) release();
+  if (options.holds) {
+    show(options.holds);
+    throw new Ended('idle');
+  }
   if (options.take) take(options.take);
   const window = number('window') * 1000;
   const end = Date.now() + window;

@@ -35,10 +35,9 @@ LOCK_WAIT = 0.2
 MOST_FOREIGN = 100
 TEMP_AGE = 60
 
-#: Seconds between two looks while a request waits for the claim of its id to go.
+#: Seconds between two looks while a request waits for the claim of its id to go; and bytes of room,
+#: with fewer of which a run that prints batch after batch ends.
 BLOCKED = 0.05
-
-#: A run that prints batch after batch ends where less room than this, in bytes, is left.
 LEAST_ROOM = 65536
 
 
@@ -266,13 +265,12 @@ class Drain:
     def fields(self, kind: str, request: str, found: os.stat_result) -> List[Tuple[str, Any]]:
         """Return what is told of every claim."""
         mtime = found.st_mtime_ns
-        age = int(time.time() * 1000) - mtime // 1000000
         return [
             (kind, request),
             ("ino", found.st_ino),
             ("mtime", mtime),
             ("size", found.st_size),
-            ("age", age),
+            ("age", int(time.time() * 1000) - mtime // 1000000),
         ]
 
     def read(self, name: str, size: int) -> bytes | None:
@@ -307,8 +305,7 @@ class Drain:
             found = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
         except OSError:
             return
-        fields = self.fields("foreign", request, found)
-        self.foreign[name] = encoded([*fields, ("runner", runner)])
+        self.foreign[name] = encoded([*self.fields("foreign", request, found), ("runner", runner)])
 
     def tidy(self, name: str) -> None:
         """Remove a response that nobody fetched, or a file that was never finished, in its time."""
@@ -389,6 +386,9 @@ def run(drain: Drain, options: Dict[str, str]) -> None:
     if "release" in options:
         drain.release()
         raise Ended("released")
+    if "holds" in options:
+        drain.show(options["holds"])
+        raise Ended("idle")
     if "take" in options:
         drain.take(options["take"])
     window = float(options.get("window", "0"))

@@ -17,7 +17,7 @@ from relay.hosts.host import Done, Faulty, Host, NoCommand, TimedOut
 from relay.protocol import request_id
 from relay.remote.intake import MOST_CLAIMS
 from relay.remote.program import node_program, python_program
-from relay.remote.report import Batches, Order, Report, read_report
+from relay.remote.report import Batches, Claim, Order, Report, read_report
 
 #: Called with each batch of a drain that goes on.
 OnBatch = Callable[[Report], None]
@@ -83,6 +83,14 @@ class Drains(ABC):
             HostError: that may not have happened.
         """
 
+    @abstractmethod
+    async def holds(self, claim: Claim) -> bool:
+        """Whether a claim is still there: the same one, not another under its id.
+
+        Raises:
+            HostError: it is not known.
+        """
+
     async def look(self, known: Sequence[str]) -> list[Hit]:
         """List the directory from outside, which depends on nothing inside.
 
@@ -146,6 +154,12 @@ class ProgramDrains(Drains):
     async def release(self, generation: int) -> None:
         """See ``Drains.release``."""
         await self._run(generation, ["release=1"], STARTING, "release")
+
+    async def holds(self, claim: Claim) -> bool:
+        """See ``Drains.holds``."""
+        options = [f"holds={claim.request}", "count=1"]
+        report = await self._run(0, options, STARTING, "holds")
+        return any(found.key == claim.key for found in report.claims)
 
     async def census(
         self, since: int, *, window: float, rescan: float, grace: float, make: bool = False

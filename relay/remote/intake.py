@@ -96,6 +96,10 @@ class Intake:
         self._holder.in_flight.discard(request)
         self._shared.slots.taken -= 1
 
+    def claim_of(self, request: str) -> Claim | None:
+        """Return the claim of what is in flight."""
+        return self._claims.get(request)
+
     def forget(self) -> None:
         """The directory is another one: the claims that were given up are gone with the old one."""
         self._given_up.clear()

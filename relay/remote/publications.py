@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from relay.engine.telemetry import log
-from relay.hosts.host import Host, HostError, Missing, TimedOut, TooLarge, Unreachable
+from relay.hosts.host import Host, HostError, TimedOut, TooLarge, Unreachable
 from relay.protocol import RESPONSE_SUFFIX, Response, claim_name, encode_response
 
 #: Pauses between attempts, in seconds: the first, and the longest.
 _RETRY_FIRST = 0.1
 _RETRY_LONGEST = 1.0
+
+#: Bytes that every host can take: where one says otherwise of fewer, it is tried again.
+_SURELY_TAKEN = 16 * 1024
 
 
 class Publications:
@@ -28,6 +31,7 @@ class Publications:
         runner: this runner's id.
         clock: monotonic seconds.
         on_trouble: called where the host was not reached.
+        holds: tells whether the claim of a request that is in flight is still there.
     """
 
     def __init__(
@@ -38,12 +42,14 @@ class Publications:
         *,
         clock: Callable[[], float],
         on_trouble: Callable[[], None],
+        holds: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._host = host
         self._path = path
         self._runner = runner
         self._clock = clock
         self._on_trouble = on_trouble
+        self._holds = holds
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(
@@ -80,23 +86,20 @@ class Publications:
     async def _insist(self, request: str, data: bytes, until: Callable[[], float]) -> bool:
         final = posixpath.join(self._path, request + RESPONSE_SUFFIX)
         claim = posixpath.join(self._path, claim_name(request, self._runner))
-        pause, again = 0.0, False
+        pause, first = 0.0, True
         while True:
             try:
-                await self._host.write(final, data, then_remove=claim, again=again, kind="publish")
-            except TooLarge as error:
-                smaller = _too_large(len(data))
-                if data == smaller:
-                    log.warning("request %s cannot be answered: %s", request, error)
-                    return False
-                data = smaller
-                continue
+                # RACE: an attempt that got no answer may have taken place, and its id be used anew:
+                # the claim that is there now is not to be answered with this.
+                if first or await self._holds(request):
+                    await self._host.write(final, data, instead_of=claim, kind="publish")
             except HostError as error:
+                first = False
+                if isinstance(error, TooLarge) and len(data) > _SURELY_TAKEN:
+                    data = _too_large(len(data))
+                    continue
                 if isinstance(error, (TimedOut, Unreachable)):
                     self._on_trouble()
-                # RACE: one that got no answer may have been published, fetched, and its id be used
-                # anew by now. In a directory that is gone nothing was, whatever came before.
-                again = not isinstance(error, Missing)
                 if self._clock() + pause >= until():
                     log.warning("request %s cannot be answered: %s", request, error)
                     return False

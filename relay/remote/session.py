@@ -115,7 +115,12 @@ class RemoteSession:
         self.place = RemotePlace(self.announcing, self._directory)
         self._burying = Burying(host, path, self.runner, is_dead=self.is_dead)
         self._publications = Publications(
-            host, path, self.runner, clock=shared.clock, on_trouble=self._trouble
+            host,
+            path,
+            self.runner,
+            clock=shared.clock,
+            on_trouble=self._trouble,
+            holds=self._holds,
         )
         counters = shared.counters
         self.counters = counters if isinstance(counters, RemoteCounters) else RemoteCounters()
@@ -333,6 +338,15 @@ class RemoteSession:
             until=lambda: self._until.get(request, 0.0),
             over=lambda published: self._over(request, published=published),
         )
+
+    async def _holds(self, request: str) -> bool:
+        """Whether the claim of what is in flight is still there, in the sandbox."""
+        claim = self._intake.claim_of(request)
+        if claim is None:
+            return False
+        if self._drains is None:
+            await self.probe()
+        return self._drains is not None and await self._drains.holds(claim)
 
     def done(self, request: str, *, awaited_until: float | None = None) -> None:
         """Note that a request is answered, or given up; its slot is freed with its publication.
