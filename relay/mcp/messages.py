@@ -64,9 +64,11 @@ class Lines:
         *ends, rest = data.split(_END)
         lines: List[Union[bytes, TooLong]] = []
         for end in ends:
-            self._add(end)
-            lines.append(self._take())
-        self._add(rest)
+            if end or self._parts:
+                self._add(end)
+                lines.append(self._take())
+        if rest:
+            self._add(rest)
         return [line for line in lines if not isinstance(line, bytes) or line.strip()]
 
     def _add(self, data: bytes) -> None:

@@ -19,6 +19,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from relay.mcp.messages import Lines, TooLong
+from relay.tools.pace import Pace
+from relay.tools.questions import Questions
 
 #: Seconds that a process has to end once its stdin is closed, and again after SIGTERM.
 _GRACE = 2.0
@@ -63,6 +65,7 @@ class Pipes:
         self._limit = limit
         self._ended = ended
         self._said = said
+        self._questions = Questions()
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Streams]:
@@ -96,13 +99,17 @@ class Pipes:
 
     async def _receive(self, process: asyncio.subprocess.Process, received: Any) -> None:
         stdout = process.stdout
-        lines = Lines(self._limit)
+        lines, pace = Lines(self._limit), Pace()
         try:
             while stdout is not None and (data := await stdout.read(_READ)):
                 for line in lines.feed(data):
                     message = self._message(line)
+                    if not await self._questions.admit(getattr(message, "message", None)):
+                        self._said("it asks, and does not take the answers; it is given up")
+                        return
                     if message is not None:
                         await received.send(message)
+                await pace.keep(data)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             # The session is over and takes nothing more.
             return
@@ -132,6 +139,7 @@ class Pipes:
                 text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                 stdin.write(text.encode() + b"\n")
                 await stdin.drain()
+                self._questions.sent(each.message)
         except (ConnectionError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._ended()
         finally:
@@ -161,12 +169,14 @@ async def _finish(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[
         _signal(process, signal.SIGKILL)
         for task in tasks:
             task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await _has_ended(process, _GRACE)
-    # A descendant that has left the group may hold a pipe's other end for ever.
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()
+        try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await _has_ended(process, _GRACE)
+        finally:
+            # A descendant that has left the group may hold a pipe's other end for ever.
+            transport = getattr(process, "_transport", None)
+            if transport is not None:
+                transport.close()
 
 
 async def _has_ended(process: asyncio.subprocess.Process, seconds: float) -> bool:

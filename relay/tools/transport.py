@@ -16,6 +16,7 @@ from typing import Any, Self
 import httpx
 
 from relay.tools.addresses import Allowed, CheckedBackend
+from relay.tools.pace import Pace
 from relay.tools.registry import Failure
 
 #: Connections of one service at a time, and those kept open for the next call.
@@ -58,7 +59,7 @@ class Reach:
 class Bounded:
     """A response's body, ended with an error once more than ``limit`` bytes have come.
 
-    On a stream of events the bound is on each of them.
+    On a stream of events the bound is on each of them, and they are read at a pace.
     """
 
     def __init__(self, stream: Any, limit: int, *, events: bool) -> None:
@@ -67,7 +68,7 @@ class Bounded:
         self._events = events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size, pace = 0, Pace()
         async for part in self._stream:
             size += len(part)
             if self._events:
@@ -76,6 +77,8 @@ class Bounded:
             if size > self._limit:
                 raise Failure("too_large", f"the answer is larger than {self._limit} bytes")
             yield part
+            if self._events:
+                await pace.keep(part)
 
     async def aclose(self) -> None:
         """Let the connection go."""

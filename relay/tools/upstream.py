@@ -13,10 +13,10 @@ import json
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import mcp_types
 from mcp import Client, MCPError
@@ -68,6 +68,13 @@ _MAY_BE_FORGOTTEN = (mcp_types.INVALID_REQUEST, -32001)
 
 #: Seconds that a call waits for a session to be made anew that its server has forgotten.
 _FOR_A_SESSION = 5.0
+
+
+#: Calls that were given up at one time while their server does not take that. The library tries to
+#: tell it for 5 s.
+_MOST_LEAVING = 256
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +138,8 @@ class Upstream:
         self._stale = asyncio.Event()
         #: Whether the server has said that it does not know the session.
         self._forgotten = False
+        #: Calls that were given up, of which the server is still to be told.
+        self._leaving: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
         """Connect; return once that has been done, has failed, or takes too long to wait for."""
@@ -334,7 +343,7 @@ class Upstream:
         if client is None:
             raise ToolError(f"the MCP server {self.server.name} is not connected")
         try:
-            result = await client.call_tool(tool, args)
+            result = await self._apart(client.call_tool(tool, args))
         except MCPError as error:
             if again and self._forgotten and error.code in _MAY_BE_FORGOTTEN:
                 # The server knows nothing of the session, so it has not run the tool.
@@ -353,6 +362,25 @@ class Upstream:
         if result.is_error:
             raise ToolError(text[:_SHOWN] or "the tool failed and said nothing")
         return text
+
+    async def _apart(self, calling: Coroutine[Any, Any, T]) -> T:
+        """Await a call of the library's; cancelled, leave it to tell a server that may be deaf."""
+        if len(self._leaving) >= _MOST_LEAVING:
+            calling.close()
+            raise ToolError(f"the MCP server {self.server.name} does not take what it is sent")
+        task = asyncio.create_task(calling)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            self._leaving.add(task)
+            task.add_done_callback(self._left)
+            raise
+
+    def _left(self, task: asyncio.Task[Any]) -> None:
+        self._leaving.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     async def _renew(self) -> None:
         """Have the session made anew, and wait for that."""
