@@ -46,7 +46,7 @@ class FleetOptions(NamedTuple):
     ca_file: Optional[str] = None
     prefix: str = "relayconf"
     heartbeat_ms: int = 1000
-    blind_after_ms: int = 60_000
+    blind_after_ms: int = 300_000
     durability: str = "memory"
     timeout_ms: int = 2000
     deployment: Optional[str] = None

@@ -48,7 +48,6 @@ class TestWhere:
             heartbeat_ms=500,
             blind_after_ms=5000,
             durability="disk",
-            connect_timeout_ms=1000,
             timeout_ms=1000,
         )
 
