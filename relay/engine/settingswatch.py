@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 
 from relay.engine.hub import Hub
 from relay.engine.telemetry import event, token
+from relayconf.overrides.reading import LAST
 
-#: What a process that writes overrides does on its way; the rename is what counts.
-_ON_THE_WAY = (".tmp", ".jsonl")
+#: What a process that writes overrides does on its way; the document's own rename is what counts.
+_ON_THE_WAY = (".tmp", ".jsonl", LAST)
 
 _Identity = tuple[int, int]
 
