@@ -50,6 +50,16 @@ SEVERITY: Dict[str, str] = {
     "source-unreadable": "error",
     "settings-refused": "error",
     "instance-problem": "error",
+    "fleet-unavailable": "error",
+    "fleet-lost": "error",
+    "fleet-held": "error",
+    "fleet-blind": "error",
+    "fleet-damaged": "error",
+    "fleet-quarantined": "error",
+    "fleet-refused": "error",
+    "instance-gone": "warning",
+    "fleet-stale": "note",
+    "fleet-pending": "warning",
 }
 
 #: What strict mode refuses: a value that is not used as it was written.

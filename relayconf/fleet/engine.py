@@ -76,12 +76,16 @@ class Change:
             ``NOWHERE`` where none was known. The change is in conflict where the store holds an
             entry of that key with another revision or of another epoch.
         ttl_ms: after how many milliseconds the entry ends by itself, if ever.
+        after_ms: the server's time of the newest entry that whoever writes this has seen
+            (``Known.latest_ms``). The store gives the change a later one, whatever its clock says,
+            so that a restore is newer than the kill that it is for.
     """
 
     id: str
     entry: FleetEntry
     expected: Position = NOWHERE
     ttl_ms: int | None = None
+    after_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

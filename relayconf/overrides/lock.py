@@ -25,10 +25,10 @@ _LONGEST_PAUSE = 0.04
 
 
 class Lock:
-    """The lock of one state directory."""
+    """The lock of one state directory, or of one thing in it."""
 
-    def __init__(self, directory: StateDirectory) -> None:
-        self._fd = _open(directory)
+    def __init__(self, directory: StateDirectory, name: str = NAME) -> None:
+        self._fd = _open(directory, name)
         self.held = False
 
     def acquire(self, progress: Callable[[], object]) -> bool:
@@ -69,7 +69,7 @@ class Lock:
             os.close(fd)
 
 
-def _open(directory: StateDirectory) -> int:
+def _open(directory: StateDirectory, name: str) -> int:
     """Open the lock's file; -1 where that cannot be done, which holds up nobody."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -77,7 +77,7 @@ def _open(directory: StateDirectory) -> int:
         if folder is None:
             return -1
         try:
-            fd = os.open(NAME, flags, 0o600, dir_fd=folder.fd)
+            fd = os.open(name, flags, 0o600, dir_fd=folder.fd)
             if os.fstat(fd).st_uid == os.geteuid():
                 folder.own(fd)
         finally:
