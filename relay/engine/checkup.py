@@ -11,7 +11,9 @@ import os
 import resource
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import Thread
 from typing import NamedTuple
 
 from relay import inotify
@@ -54,8 +56,9 @@ def checkup(live: Live[RelaySettings], *, directory: str | None, root: str | Non
         root: the root, where many are.
     """
     findings = [*_settings(live), *_tools(live.current), *_state(live)]
-    findings += _open_files(root)
-    findings += _inotify(live.current, root)
+    sessions = _sessions(root, live.current)
+    findings += _open_files(sessions)
+    findings += _inotify(live.current, sessions)
     if directory is None and root is None:
         findings.append(
             Finding(
@@ -67,7 +70,7 @@ def checkup(live: Live[RelaySettings], *, directory: str | None, root: str | Non
         )
     for path, what in ((directory, "directory"), (root, "root")):
         if path is not None:
-            findings += _place(path, what, live.current)
+            findings += _place_in_time(path, what, live.current)
     return findings
 
 
@@ -138,9 +141,9 @@ def _state(live: Live[RelaySettings]) -> Iterator[Finding]:
         yield Finding("state", OK, f"the state directory {path} can be used")
 
 
-def _open_files(root: str | None) -> Iterator[Finding]:
+def _open_files(sessions: int) -> Iterator[Finding]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = _BESIDE + _sessions(root)
+    needed = _BESIDE + sessions
     if hard != resource.RLIM_INFINITY and hard < needed:
         yield Finding(
             "open-files",
@@ -153,14 +156,20 @@ def _open_files(root: str | None) -> Iterator[Finding]:
         yield Finding("open-files", OK, f"up to {hard} files may be open, and {needed} are needed")
 
 
-def _sessions(root: str | None) -> int:
-    try:
-        return len(os.listdir(root)) if root is not None else 1
-    except OSError:
-        return 1
+def _sessions(root: str | None, settings: RelaySettings) -> int:
+    """Return how many sessions there may be; one where that cannot be told."""
+    found = [1]
+
+    def count() -> None:
+        with suppress(OSError):
+            found.append(len(os.listdir(root)))
+
+    if root is not None:
+        _in_time(count, settings.file_op_timeout.total_seconds())
+    return found[-1]
 
 
-def _inotify(settings: RelaySettings, root: str | None) -> Iterator[Finding]:
+def _inotify(settings: RelaySettings, sessions: int) -> Iterator[Finding]:
     if settings.mode is Mode.POLL:
         yield Finding("inotify", OK, "RELAY_MODE is poll: no file events are used")
         return
@@ -175,7 +184,7 @@ def _inotify(settings: RelaySettings, root: str | None) -> Iterator[Finding]:
             "raise fs.inotify.max_user_instances (sysctl); until then requests are polled",
         )
         return
-    watches, needed = _limit("max_user_watches", "max_inotify_watches"), _sessions(root) + 4
+    watches, needed = _limit("max_user_watches", "max_inotify_watches"), sessions + 4
     if watches is not None and watches < needed:
         yield Finding(
             "inotify",
@@ -198,6 +207,30 @@ def _limit(system: str, namespace: str) -> int | None:
         except (OSError, ValueError):
             continue
     return min(limits, default=None)
+
+
+def _in_time(function: Callable[[], None], seconds: float) -> bool:
+    """Call ``function`` in a thread, and tell whether it was over in so many seconds."""
+    thread = Thread(target=function, name="relay-checkup", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive()
+
+
+def _place_in_time(path: str, what: str, settings: RelaySettings) -> list[Finding]:
+    """Look at a place, but wait for its file system no longer than a runner would."""
+    findings: list[Finding] = []
+    seconds = settings.file_op_timeout.total_seconds()
+    if _in_time(lambda: findings.extend(_place(path, what, settings)), seconds):
+        return findings
+    return [
+        Finding(
+            what,
+            PROBLEM,
+            f"{path}: its file system has not answered for {seconds:g} s",
+            "find out what it is mounted from (findmnt), and whether that is still there",
+        )
+    ]
 
 
 def _place(path: str, what: str, settings: RelaySettings) -> Iterator[Finding]:

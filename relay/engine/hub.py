@@ -139,7 +139,7 @@ class Hub:
         Raises:
             OSError: it cannot be watched (ENOSPC, EMFILE, ENOSYS, ...), or the hub is closed.
         """
-        wd = inotify.add_watch(self._open(), f"/proc/self/fd/{dirfd}", _MASK)
+        wd = inotify.add_watch(self.open(), f"/proc/self/fd/{dirfd}", _MASK)
         self._noticed.pop(wd, None)
         watch = Watch(wd, listener)
         self._watches[wd] = watch
@@ -159,7 +159,7 @@ class Hub:
         Raises:
             OSError: it cannot be watched, or is watched as a session's already.
         """
-        wd = inotify.add_watch(self._open(), path, _ANY_CHANGE)
+        wd = inotify.add_watch(self.open(), path, _ANY_CHANGE)
         self._noticed[wd] = changed
         return wd
 
@@ -168,8 +168,8 @@ class Hub:
         if self._noticed.pop(key, None) is not None:
             self._remove(key)
 
-    def _open(self) -> int:
-        """Return the instance.
+    def open(self) -> int:
+        """Return the instance. Once it is there, ``watch`` may be called in another thread.
 
         Raises:
             OSError: there is none to be had, or the hub is closed.

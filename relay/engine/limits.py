@@ -30,6 +30,7 @@ class Limits(NamedTuple):
     session_max_in_flight: int
     tool_timeout: float
     drain_timeout: float
+    file_op_timeout: float
 
 
 def limits_of(snapshot: Snapshot[RelaySettings], *, mode: Mode | None = None) -> Limits:
@@ -49,6 +50,7 @@ def limits_of(snapshot: Snapshot[RelaySettings], *, mode: Mode | None = None) ->
         session_max_in_flight=settings.session_max_in_flight,
         tool_timeout=settings.tool_timeout.total_seconds(),
         drain_timeout=settings.drain_timeout.total_seconds(),
+        file_op_timeout=settings.file_op_timeout.total_seconds(),
     )
 
 

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from itertools import islice
 from math import inf
 
+from relay.engine.bounded import BoundedSession
 from relay.engine.execute import Engine
 from relay.engine.guard import Guard
 from relay.engine.locks import Identity
+from relay.engine.served import Served
 from relay.engine.session import Session
 from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, log
@@ -45,13 +47,15 @@ _ACTS = 2
 #: Blocked sessions looked at when a slot was freed. The longest blocked comes first.
 _CANDIDATES = 8
 
+AnySession = Session | BoundedSession
+
 
 class Loop:
     """Serves sessions until it is told to stop. Owns the sessions and what executes for them."""
 
     def __init__(self, shared: Shared, tools: Registry, guard: Guard | None) -> None:
-        self.engine = Engine(shared, tools, guard, self._freed)
-        self.sessions: list[Session] = []
+        self.engine = Engine(shared, tools, guard, self.freed)
+        self.sessions: list[AnySession] = []
         self.stopping = False
         self._shared = shared
         #: Sessions that wait for a turn, and those among them in which somebody is known to wait.
@@ -71,23 +75,24 @@ class Loop:
         #: Called when the settings have changed.
         self.on_change: Callable[[], None] | None = None
         #: Called with a session that is over.
-        self.on_lost: Callable[[Session], None] | None = None
+        self.on_lost: Callable[[AnySession], None] | None = None
 
-    def add(self, session: Session) -> None:
+    def add(self, session: AnySession) -> None:
         """Serve one more session, once it has been started."""
         self.sessions.append(session)
 
-    def lost(self, session: Session) -> None:
+    def lost(self, session: AnySession) -> None:
         """Serve a session no more. What it has in flight goes on."""
         session.stop()
-        session.due = inf
-        self._blocked.pop(session, None)
+        if isinstance(session, Session):
+            session.due = inf
+            self._blocked.pop(session, None)
         if session in self.sessions:
             self.sessions.remove(session)
         if self.on_lost is not None:
             self.on_lost(session)
 
-    def begin(self, session: Session, request: str, wake: str, picked: float) -> None:
+    def begin(self, session: Served, request: str, wake: str, picked: float) -> None:
         """Execute what a session has claimed."""
         self.engine.begin(session, request, wake, picked)
 
@@ -168,8 +173,9 @@ class Loop:
         soon = now + self._shared.limits.poll * _TOGETHER
         if not self._schedule or self._schedule[0][0] > now:
             return
+        until = now + _TURN
         for _ in range(_POLLS_PER_TURN):
-            if not self._schedule or self._schedule[0][0] > soon:
+            if not self._schedule or self._schedule[0][0] > soon or self._shared.clock() > until:
                 return
             due, _, session = heapq.heappop(self._schedule)
             if due == session.due:
@@ -226,11 +232,12 @@ class Loop:
         else:
             self.ready(session)
 
-    def _freed(self, session: Session) -> None:
+    def freed(self, session: object) -> None:
         """A slot is free: give it to the session that had it, or to one that waits longest."""
         if not self._blocked:
             return
-        for other in (session, *islice(self._blocked, _CANDIDATES)):
+        first = [session] if isinstance(session, Session) else []
+        for other in (*first, *islice(self._blocked, _CANDIDATES)):
             if other in self._blocked and self._shared.slots.has_one_for(other):
                 self._unblock(other)
                 self._shared.hub.wake()
@@ -267,7 +274,7 @@ class Loop:
                 for runner in others & dead:
                     self._bury(session, directory.identity, runner)
 
-    def _bury(self, session: Session, identity: Identity, runner: str) -> None:
+    def _bury(self, session: AnySession, identity: Identity, runner: str) -> None:
         burial = (identity, runner)
         if burial in self._burying:
             return

@@ -17,6 +17,7 @@ from relay.engine.hub import Listener, Watch
 from relay.engine.locks import StartLock
 from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, log
+from relay.engine.unwatched import Unwatched
 from relay.errors import RelayError
 from relay.protocol import RELAY_JSON
 from relay.settings import Mode
@@ -73,7 +74,7 @@ class Place:
         self.changed_ns = 0
         self._judge = judge
         self._judged = (-1, -1, -1)
-        self._unwatched: int | None = None
+        self._unwatched = Unwatched(path, shared.unwatched)
         self.watch: Watch | None = None
         self.peers: set[str] = set()
         self._shared = shared
@@ -146,7 +147,7 @@ class Place:
     def leave(self) -> None:
         """Stop serving it. What is in flight may still be answered in it."""
         self.disarm()
-        self._can_be_watched()
+        self._unwatched.clear()
         if self.directory is not None:
             self._shared.locks.unmark(self.directory.identity)
             self.directory.retire()
@@ -238,30 +239,14 @@ class Place:
         try:
             watch = hub.watch(directory.fd, self._listener)
         except OSError as error:
-            self._cannot_be_watched(error.errno or 0, f"no file events ({error.strerror})")
+            self._unwatched.note(error.errno or 0, f"no file events ({error.strerror})")
             return
         self.watch = watch
         if not hub.sees(watch, RELAY_JSON, self.announce) and self._announced:
-            self._cannot_be_watched(0, "this file system gives no events")
+            self._unwatched.note(0, "this file system gives no events")
             self.disarm()
             return
-        self._can_be_watched()
-
-    def _cannot_be_watched(self, number: int, what: str) -> None:
-        """Say it once, however many sessions it is so for, until it is so for none."""
-        if self._unwatched == number:
-            return
-        self._can_be_watched()
-        self._unwatched = number
-        unwatched = self._shared.unwatched
-        if not unwatched[number]:
-            log.warning("%s: %s; polling", escaped(self.path), what)
-        unwatched[number] += 1
-
-    def _can_be_watched(self) -> None:
-        if self._unwatched is not None:
-            self._shared.unwatched[self._unwatched] -= 1
-            self._unwatched = None
+        self._unwatched.clear()
 
     def _rearm(self) -> None:
         if self._fled:

@@ -101,12 +101,16 @@ class Residue:
         for count, name in enumerate(self._directory.names()):
             if count % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
-            request = request_id(name)
-            if request is not None:
-                clean = self._refuse(request) and clean
-            else:
-                self.treat(name, keep)
+            clean = self.clear(name, keep) and clean
         return clean
+
+    def clear(self, name: str, keep: float) -> bool:
+        """Clear one name at a start; False for a request that has to be left."""
+        request = request_id(name)
+        if request is not None:
+            return self._refuse(request)
+        self.treat(name, keep)
+        return True
 
     def treat(self, name: str, keep: float) -> None:
         """Judge one name that is no request; most are left alone."""

@@ -16,10 +16,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from relay.engine.directory import COARSE_NS, DirectoryError, SessionDirectory, make_directory
-from relay.engine.loop import Loop
+from relay.engine.loop import AnySession, Loop
 from relay.engine.openfiles import raise_limit
+from relay.engine.opening import session_at
 from relay.engine.place import WatchError
-from relay.engine.session import Session
 from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, event, log, token
 from relay.errors import RelayError
@@ -40,6 +40,9 @@ _TRY_AGAIN = 5.0
 
 #: Refused names that are looked at again each time: somebody may be about to make them right.
 _LOOKED_AT = 64
+
+#: Stands for what is not looked at here, since that may take for ever.
+_ELSEWHERE = (0, 0, 0)
 
 
 class _Refusal(NamedTuple):
@@ -65,7 +68,7 @@ class Root:
     def __init__(self, path: str, shared: Shared, loop: Loop) -> None:
         make_directory(path)
         self.path = os.path.realpath(path)
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, AnySession] = {}
         self._shared = shared
         self._loop = loop
         self._held: SessionDirectory | None = None
@@ -75,6 +78,7 @@ class Root:
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._refused: dict[str, _Refusal] = {}
         self._gate = asyncio.Semaphore(_STARTS)
+        self._turn = asyncio.Lock()
         self._most = 0
         self._listed_ns: int | None = None
         self._list_at = 0.0
@@ -214,20 +218,26 @@ class Root:
         if name in self.sessions:
             self.sessions[name].be_due()
             return
-        found = self._held.examine(name)
-        if found is None:
-            return
-        identity = (found.st_dev, found.st_ino, found.st_ctime_ns)
+        found = None
+        if not self._is_elsewhere(name):
+            found = self._held.examine(name)
+            if found is None:
+                return
+        identity = (found.st_dev, found.st_ino, found.st_ctime_ns) if found else _ELSEWHERE
         before = self._refused.get(name)
         same = before is not None and before.identity == identity
         if before is not None and same and self._shared.clock() < before.again_at:
             return
-        reason = self.refusal(found) or self._too_many()
+        reason = (self.refusal(found) if found else None) or self._too_many()
         if reason is not None:
             self._refuse(name, identity, reason)
             return
         task = asyncio.ensure_future(self._begin(name, identity, sweep=sweep))
         self._starting[name] = task
+
+    def _is_elsewhere(self, name: str) -> bool:
+        """Whether something is mounted there that may not answer; then it is not looked at here."""
+        return self._shared.mounts.elsewhere(self._path_of(name)) is not None
 
     def refusal(self, found: os.stat_result) -> str | None:
         """Return why something in the root is no session, as far as its kind and owner go."""
@@ -276,9 +286,13 @@ class Root:
         Raises:
             WatchError: RELAY_MODE is ``watch``, and this is the runner's start.
         """
-        session = Session(self._path_of(name), self._shared, self._loop, judge=self.refusal)
+        session = session_at(self._path_of(name), self._shared, self._loop, judge=self.refusal)
         try:
             async with self._gate:
+                async with self._turn:
+                    # A start takes a millisecond. Of thousands, one has its turn in each turn of
+                    # the loop, so that nobody waits for all of them.
+                    await asyncio.sleep(0)
                 await session.start(sweep=sweep)
         except (RelayError, RelayconfError, OSError) as error:
             session.stop()
@@ -297,7 +311,7 @@ class Root:
         if not sweep:
             event(f"stage=relay_session dir={token(session.place.path)}")
 
-    def _lost(self, session: Session) -> None:
+    def _lost(self, session: AnySession) -> None:
         """A session's directory is gone, or is no session's any more."""
         event(f"stage=relay_session_over dir={token(session.place.path)}")
         name = os.path.basename(session.place.path)

@@ -8,8 +8,8 @@ from relay.engine.given import NothingToServe, Path, Tools, given_settings, what
 from relay.engine.guard import Guard
 from relay.engine.life import BaseRunner
 from relay.engine.loop import Loop
+from relay.engine.opening import answered, flush, open_session
 from relay.engine.root import Root
-from relay.engine.session import Session
 from relay.engine.shared import Shared
 from relay.engine.telemetry import token
 from relay.settings import RelaySettings
@@ -56,8 +56,11 @@ class Runner(BaseRunner[Loop]):
         super().__init__(live, tools=tools, guard=guard, state=state)
         self._root: Root | None = None
 
-    def _prepare(self) -> None:
-        _refuse_within(self._state, self._path)
+    async def start(self) -> None:
+        """See ``BaseRunner.start``."""
+        seconds = self._live.current.file_op_timeout.total_seconds()
+        await answered(self._path, lambda: _refuse_within(self._state, self._path), seconds=seconds)
+        await super().start()
 
     def _new_loop(self, shared: Shared) -> Loop:
         return Loop(shared, self._tools, self._guard)
@@ -67,7 +70,7 @@ class Runner(BaseRunner[Loop]):
             self._root = Root(self._path, shared, loop)
             await self._root.start()
             return
-        session = Session(self._path, shared, loop)
+        session = await open_session(self._path, shared, loop)
         loop.add(session)
         await session.start()
 
@@ -77,6 +80,9 @@ class Runner(BaseRunner[Loop]):
     def _many(self) -> str:
         return f" sessions={len(self.sessions)}" if self._serves_many else ""
 
+    async def _leave(self, loop: Loop) -> None:
+        await flush(loop.sessions, self._live.current.drain_timeout.total_seconds())
+
     def _close(self, shared: Shared, loop: Loop) -> None:
         if self._root is not None:
             self._root.stop()
@@ -84,6 +90,7 @@ class Runner(BaseRunner[Loop]):
         shared.hub.close()
         for session in loop.sessions:
             session.stop()
+        shared.mounts.close()
 
 
 def _refuse_remote(settings: RelaySettings) -> None:

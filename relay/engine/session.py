@@ -32,7 +32,7 @@ _SCAN_AT_LEAST = 30.0
 
 #: A call makes three events: its request, its claim, its answer. More than so many for each claim
 #: are a writer's game.
-_EVENTS_PER_CLAIM = 16
+EVENTS_PER_CLAIM = 16
 
 #: A look that comes so late, in seconds, means that the runner itself stood still. What had queued
 #: up meanwhile says nothing of a writer, for as long as it takes to read.
@@ -169,7 +169,7 @@ class Session:
         self._note_standstill(now)
         if now < self._judged_from:
             return
-        if events > _EVENTS_PER_CLAIM * (self._claimed + len(self._hints)):
+        if events > EVENTS_PER_CLAIM * (self._claimed + len(self._hints)):
             self.place.flee()
 
     def _note_standstill(self, now: float) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from relay.engine.filesystems import Mounts
 from relay.engine.hub import Hub
 from relay.engine.limits import Limits
 from relay.engine.locks import Locks
@@ -28,6 +29,7 @@ class Shared:
         cancels: callers may take back what is in flight, and are told so.
         answers: how many requests were answered, by code; ``ok`` and ``paused`` are two more.
         pickups: how long requests lay there.
+        mounts: which paths are on file systems that may not answer.
         unwatched: how many sessions cannot be watched, by the number of the error.
     """
 
@@ -42,4 +44,5 @@ class Shared:
     counters: Counters = field(default_factory=Counters)
     answers: Counter[str] = field(default_factory=Counter)
     pickups: Pickups = field(default_factory=Pickups)
+    mounts: Mounts = field(default_factory=Mounts)
     unwatched: Counter[int] = field(default_factory=Counter)

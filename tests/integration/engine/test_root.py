@@ -56,6 +56,24 @@ class TestFinding:
         expected = [text(said) for said in ("there before", "came later", "came again")]
         assert expected == asyncio.run(go())
 
+    def test_many_at_once_hold_nobody_up(self, hand: Any) -> None:
+        """Of hundreds that appear at once, few are started in one turn of the event loop."""
+        most = 0
+
+        async def go() -> None:
+            nonlocal most
+            async with hand.root_runner() as runner:
+                served, made = 0, 300
+                for number in range(made):
+                    (hand.folder / "root" / f"s{number}").mkdir()
+                while served < made:
+                    await asyncio.sleep(0)
+                    before, served = served, len(runner.sessions)
+                    most = max(most, served - before)
+
+        asyncio.run(go())
+        assert 1 <= most <= 4
+
     def test_residue_is_answered_at_the_start(self, hand: Any) -> None:
         """What lay in a session before its runner is answered before the runner is ready."""
         old = hand.beside("old")
