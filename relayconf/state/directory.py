@@ -19,6 +19,7 @@ FIX = "set RELAYCONF_STATE_DIR to a directory that this user can write and nobod
 MAX_BYTES = 4 * 1024 * 1024
 
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_UNASKED = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -263,17 +264,42 @@ def _made(path: str, *, dir_fd: Optional[int] = None) -> bool:
 
 
 def _share(fd: int, gid: int, *, made: bool) -> None:
-    """Give a directory of one's own to its group."""
+    """Give a directory of one's own to its group, with what was made before it was shared."""
     found = os.fstat(fd)
-    wanted = 0o2770
-    if not made and (found.st_uid != os.geteuid() or _is_shared(found, gid)):
+    if not made and found.st_uid != os.geteuid():
         return
     try:
-        os.fchown(fd, -1, gid)
-        os.fchmod(fd, wanted)
+        if not made:
+            _share_contents(fd, gid)
+        if not _is_shared(found, gid):
+            os.fchown(fd, -1, gid)
+            os.fchmod(fd, 0o2770)
     except OSError:
         # Whoever is no member of the group cannot; it is judged as it is.
         return
+
+
+def _share_contents(folder: int, gid: int) -> None:
+    """Share what is in a folder and is not shared yet: all of it before the folder itself."""
+    for name in os.listdir(folder):
+        try:
+            fd = os.open(name, os.O_RDONLY | _UNASKED, dir_fd=folder)
+        except OSError:
+            continue  # another user's, gone, or no file
+        try:
+            found = os.fstat(fd)
+            is_folder = stat.S_ISDIR(found.st_mode)
+            mode = 0o2770 if is_folder else 0o660
+            if found.st_uid != os.geteuid() or not (is_folder or stat.S_ISREG(found.st_mode)):
+                continue
+            if (found.st_gid, stat.S_IMODE(found.st_mode)) == (gid, mode):
+                continue
+            if is_folder:
+                _share_contents(fd, gid)
+            os.fchown(fd, -1, gid)
+            os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
 
 
 def _give_to_owner_above(path: str, fd: int) -> None:

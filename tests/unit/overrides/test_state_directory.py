@@ -75,6 +75,25 @@ class TestMaking:
         make(str(path), group=str(os.getgid())).close()
         assert 0o2770 == mode(path)
 
+    def test_what_is_in_it_is_shared_along(self, tmp_path: Path) -> None:
+        """What its owner made while it was private is the group's too, at any depth; no link is."""
+        path = tmp_path / "state"
+        alone = make(str(path))
+        alone.publish("overrides.json", b"{}")
+        folder = alone.folder("locks", make=True)
+        assert folder is not None
+        folder.publish("overrides.lock", b"")
+        folder.folder("runners", make=True).close()  # type: ignore[union-attr]  # it was made
+        folder.close()
+        alone.close()
+        (outside := tmp_path / "outside").touch(mode=0o600)
+        (path / "link").symlink_to(outside)
+        make(str(path), group=str(os.getgid())).close()
+        folders = ("locks", "locks/runners")
+        assert {0o2770} == {mode(path / name) for name in folders}
+        assert {0o660} == {mode(path / n) for n in ("overrides.json", "locks/overrides.lock")}
+        assert 0o600 == mode(outside)
+
     def test_an_unknown_group_is_named(self, tmp_path: Path) -> None:
         """A group that does not exist is one clear message."""
         with pytest.raises(StateError, match="no-such-group"):
