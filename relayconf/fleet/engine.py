@@ -139,6 +139,7 @@ class InstanceRecord:
             concerns.
         flags: its flags by name, each with ``value``, ``layer`` and ``status``.
         heartbeat_ms: how often it means to be heard of.
+        restart_only: it took its settings at its start and never looks again.
         age_ms: how long ago it was heard of, by the server's clock; filled in by the store.
     """
 
@@ -156,6 +157,7 @@ class InstanceRecord:
     problems: tuple[str, ...] = ()
     flags: dict[str, Any] = field(default_factory=dict)
     heartbeat_ms: int = 1000
+    restart_only: bool = False
     age_ms: int = 0
 
     @property
@@ -250,6 +252,17 @@ class Engine(Protocol):
 
         Each has ``revision``, ``epoch``, ``at_ms``, ``expires_ms``, ``entry`` (the body), and
         ``prev`` and ``head`` of the chain; see ``relayconf.fleet.chain``.
+
+        Raises:
+            FleetUnavailable: there is no answer that could be used.
+        """
+
+    async def applied(self, limit: int = ...) -> Sequence[Json]:
+        """Return what was applied last, and when, the oldest first.
+
+        Each line has ``instance``, ``target``, ``host``, ``pid``, ``epoch``, ``revision``, and by
+        the server's clock ``at_ms`` and ``took_ms`` (``None`` where that cannot be told). There is
+        one for each heartbeat whose instance had applied more than at the one before.
 
         Raises:
             FleetUnavailable: there is no answer that could be used.

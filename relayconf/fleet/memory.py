@@ -27,11 +27,10 @@ from relayconf.fleet.engine import (
     Standing,
 )
 from relayconf.fleet.record import NOWHERE, Json, Position, key_text
+from relayconf.fleet.records import applied_text, read_applied
+from relayconf.fleet.scripts import APPLIED, AUDIT, SEEN, STREAM
 
 T = TypeVar("T")
-
-#: How many changes, change ids and lines of the audit a store keeps.
-STREAM, SEEN, AUDIT = 1000, 10_000, 10_000
 
 #: Before a call: nothing happens. After it: it takes place, and its answer is lost.
 REQUEST_LOST, ANSWER_LOST = "request lost", "answer lost"
@@ -56,6 +55,7 @@ class _State:
     audit: list[tuple[str, str, str]] = field(default_factory=list)
     seen: OrderedDict[str, int] = field(default_factory=OrderedDict)
     instances: dict[str, tuple[int, InstanceRecord]] = field(default_factory=dict)
+    applied: list[Json] = field(default_factory=list)
 
 
 class MemoryServer:
@@ -134,7 +134,13 @@ class MemoryServer:
 
     def heartbeat(self, record: InstanceRecord) -> Standing:
         """Note what an instance says."""
-        self._state.instances[record.id] = (self._now_ms(), record)
+        now, state = self._now_ms(), self._state
+        _, before = state.instances.get(record.id, (0, None))
+        state.instances[record.id] = (now, record)
+        if before is not None and before.applied != record.applied:
+            position = state.position.revision
+            line = read_applied(applied_text(record), now, position, state.at_ms)
+            state.applied = [*state.applied, line or {}][-APPLIED:]
         return self.standing()
 
     def instances(self) -> list[InstanceRecord]:
@@ -149,6 +155,10 @@ class MemoryServer:
     def audit(self, limit: int) -> list[Json]:
         """Return the last lines of the audit."""
         return [audit_line(*entry) for entry in self._state.audit[-limit:]]
+
+    def applied(self, limit: int) -> list[Json]:
+        """Return what was applied last, and when."""
+        return self._state.applied[-limit:]
 
     async def news(self, timeout_ms: int) -> None:
         """Wait until something is written, at most so long."""
@@ -239,6 +249,10 @@ class MemoryEngine:
     async def audit(self, limit: int = AUDIT) -> Sequence[Json]:
         """See ``Engine``."""
         return self._call("audit", lambda: self.server.audit(limit))
+
+    async def applied(self, limit: int = APPLIED) -> Sequence[Json]:
+        """See ``Engine``."""
+        return self._call("applied", lambda: self.server.applied(limit))
 
     async def close(self) -> None:
         """See ``Engine``."""
