@@ -11,6 +11,9 @@ from relayconf.overrides.changes import Because
 from relayconf.setting import Setting
 from relayconf.values import Invalid, excerpt, is_blank, parse
 
+#: A time to live below this is no number of milliseconds, unless it says so.
+_SHORTEST_BARE_MS = 1000
+
 _LONGEST_MS = 10 * 365 * 24 * 3600 * 1000
 
 
@@ -52,7 +55,7 @@ def because(arguments: argparse.Namespace) -> Because:
         _clean(arguments.reason),
         _clean(actor),
         None if arguments.incident is None else _clean(arguments.incident),
-        None if ttl is None else milliseconds("--ttl", ttl, least=1),
+        None if ttl is None else _ttl(ttl),
     )
 
 
@@ -65,6 +68,22 @@ def seconds_to_wait(arguments: argparse.Namespace) -> float | None:
     if arguments.wait is None:
         return None
     return milliseconds("--wait", arguments.wait, least=0) / 1000
+
+
+def _ttl(text: str) -> int:
+    """Read how long a change is to last.
+
+    Raises:
+        RelayconfError: it cannot be read, or is over before anybody has read it.
+    """
+    value = milliseconds("--ttl", text, least=1)
+    if value < _SHORTEST_BARE_MS and text.strip().isdigit():
+        written = text.strip()
+        raise RelayconfError(
+            f"--ttl {written} would end in {written} milliseconds; say the unit: {written}s, "
+            f"{written}m or {written}h"
+        )
+    return value
 
 
 def milliseconds(option: str, text: str, *, least: int) -> int:

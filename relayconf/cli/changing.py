@@ -101,6 +101,8 @@ def change(
     """
     seconds = seconds_to_wait(arguments)
     edit = editing(desk.document)
+    for alarm in _cut_short(desk.document, edit):
+        sys.stderr.write(f"relayconf: WARNING: {alarm}\n")
 
     def noted(document: Document) -> Edit:
         nonlocal edit
@@ -134,6 +136,19 @@ def change(
         proof = wait(listing, settings, generation, seconds, overridden=overridden)
     _print(arguments, desk, edit, outcome, proof)
     return 0 if seconds is None else proof.code
+
+
+def _cut_short(before: Document, edit: Edit) -> Iterator[str]:
+    """Yield what to say of each kill that a new one replaces, and that would have lasted longer."""
+    for override in edit.made:
+        there = before.find(*override.key)
+        if override.end is None or there is None or there.kind != "kill":
+            continue
+        if there.outlasts(override):
+            end = "without an end" if there.end is None else f"until {there.end.at}"
+            who = ", ".join(excerpt(text, 60) for text in (there.actor, there.incident) if text)
+            by = f" (by {who})" if who else ""
+            yield f"{there.name} was killed {end}{by}; it now ends at {override.end.at}"
 
 
 def _now(desk: Desk, settings: Sequence[tuple[str, str]]) -> Proof:
@@ -216,8 +231,7 @@ def _lines(desk: Desk, edit: Edit, outcome: Outcome | None, proof: Proof) -> Ite
     if not edit.lines:
         yield "nothing to restore: no override of that name is in force"
     yield f"state directory: {desk.path}"
-    others = len(desk.live) - len(proof.concerned)
-    aside = f" ({others} other(s) do not declare it)" if others > 0 else ""
+    aside = f" ({proof.others} other(s) do not declare it)" if proof.others else ""
     yield f"live instances: {len(proof.concerned)}{aside}"
     missing = {seen.id for seen in proof.missing}
     for seen in proof.concerned:
@@ -230,7 +244,9 @@ def _lines(desk: Desk, edit: Edit, outcome: Outcome | None, proof: Proof) -> Ite
 def _values(seen: Seen, edit: Edit) -> Iterator[str]:
     for override in (*edit.made, *edit.removed):
         if override.name in seen.flags:
-            yield f"{override.name} is {seen.flags[override.name]['value']} now"
+            value = seen.flags[override.name]["value"]
+            shown = str(value).lower() if isinstance(value, bool) else excerpt(str(value))
+            yield f"{override.name} is {shown} now"
 
 
 def _hint(seen: Seen, missing: set[str]) -> str:

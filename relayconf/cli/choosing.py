@@ -114,7 +114,8 @@ class Choosing:
         return "no target has" if self._named is None else f"{self._named.target} does not have"
 
     def _near(self, name: str) -> str:
-        near = nearest(name, [known for contract in self._every() for known in contract.settings])
+        known = [known for contract in self._every() for known in contract.settings]
+        near = nearest(name, dict.fromkeys(known))  # a target that lives is mostly installed too
         return f"; did you mean {near}?" if near else ""
 
 

@@ -16,7 +16,7 @@ _CHANGES = frozenset({"kill", "set", "restore", "expire"})
 
 
 def with_pending(
-    live: Iterable[Seen], lines: Iterable[Json], overridden: Collection[tuple[str, str]]
+    live: Collection[Seen], lines: Iterable[Json], overridden: Collection[tuple[str, str]]
 ) -> list[Seen]:
     """Return the instances, each with the settings that wait for its restart.
 
@@ -25,6 +25,8 @@ def with_pending(
         lines: the audit.
         overridden: targets and names of what is overridden now.
     """
+    if not any(seen.restart_only for seen in live):
+        lines = ()  # what happened long ago is nobody's business then
     changed = [line for line in lines if line.get("action") in _CHANGES]
     return [
         _missed(seen, changed) if seen.restart_only else with_frozen(seen, overridden)

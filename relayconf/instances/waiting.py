@@ -31,12 +31,14 @@ class Proof:
         concerned: the live instances that declare one of the settings.
         missing: those of them that have not applied it.
         settling: whether the directory is so new that instances may not be back yet.
+        others: how many live instances declare none of the settings.
     """
 
     code: int
     concerned: tuple[Seen, ...]
     missing: tuple[Seen, ...]
     settling: bool
+    others: int = 0
 
 
 def look(
@@ -55,9 +57,10 @@ def look(
         overridden: targets and names of what is overridden after the change.
     """
     settling = listing.is_settling()
+    live = listing.live()
     concerned = tuple(
         with_frozen(seen, overridden)
-        for seen in listing.live()
+        for seen in live
         if any(seen.declares(*each) for each in settings)
     )
     missing = tuple(seen for seen in concerned if not _has_applied(seen, settings, generation))
@@ -65,7 +68,7 @@ def look(
         code = NOT_BY_ALL if settling else NOBODY
     else:
         code = NOT_BY_ALL if missing or settling else APPLIED
-    return Proof(code, concerned, missing, settling)
+    return Proof(code, concerned, missing, settling, len(live) - len(concerned))
 
 
 def wait(

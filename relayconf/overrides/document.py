@@ -76,6 +76,12 @@ class Override(NamedTuple):
         """Where it stands, as ``explain`` says it."""
         return f"{self.store}#{excerpt(self.id, 40)}"
 
+    def outlasts(self, other: Override) -> bool:
+        """Whether it ends later than another one, or never."""
+        if self.end is None or other.end is None:
+            return self.end is None
+        return (seconds_of(self.end.at) or 0) > (seconds_of(other.end.at) or 0)
+
 
 class Quarantined(NamedTuple):
     """An entry that cannot be used, as it stands in the document, and why."""
@@ -236,16 +242,10 @@ def _judged(
         earlier = overrides.pop(override.key, None)
         if earlier is not None:
             faults.append(f"{_called(override)} stands twice; one of both counts")
-            if override.kind == "kill" and _outlasts(earlier, override):
+            if override.kind == "kill" and earlier.outlasts(override):
                 override = earlier
         overrides[override.key] = override
     return tuple(overrides.values()), tuple(quarantined)
-
-
-def _outlasts(one: Override, other: Override) -> bool:
-    if one.end is None or other.end is None:
-        return one.end is None
-    return (seconds_of(one.end.at) or 0) > (seconds_of(other.end.at) or 0)
 
 
 def _called(override: Override) -> str:

@@ -1,0 +1,50 @@
+"""What somebody in a hurry types, and what the commands make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+_FOLLOWS_RELAY = (
+    "-c",
+    "import sys; from relay.settings import RelaySettings; from relayconf import load; "
+    "load(RelaySettings).follow(); print('{}', flush=True); sys.stdin.read()",
+)
+
+
+@pytest.mark.parametrize("text", ["5", "30", "999"])
+def test_a_ttl_without_a_unit_is_refused(place: Any, text: str) -> None:
+    """Five of something is no five milliseconds: such a kill would be over before it is read."""
+    done = place.kill("--ttl", text)
+    assert (2, True) == (done.code, f"{text}m" in done.err)
+    assert not (place.state / "overrides.json").exists()
+
+
+def test_a_name_without_its_end_is_nearly_the_name(place: Any) -> None:
+    """The real name is suggested, also where a process that is live declares it."""
+    for _ in range(2):
+        done = place.run("kill", "RELAY_LOCAL_WATCH", "--reason", "r")
+        assert (2, True) == (done.code, "did you mean RELAY_LOCAL_WATCH_ENABLED?" in done.err)
+        # A relay that is live declares every name a second time.
+        place.start(*_FOLLOWS_RELAY)
+
+
+def test_a_kill_that_ends_sooner_than_the_one_there_says_so(place: Any) -> None:
+    """The last word counts; whose kill it cuts short is said, before and after."""
+    place.kill("--incident", "INC-1", "--actor", "ann")
+    for words in (("--dry-run",), ()):
+        done = place.kill("--ttl", "1h", *words)
+        assert 0 == done.code
+        assert "killed without an end (by ann, INC-1)" in done.err
+    assert "" == "".join(
+        line for line in place.kill("--ttl", "2h").err.splitlines(True) if "without an end" in line
+    )
+    assert "killed until" in place.kill("--ttl", "1h").err
+
+
+def test_a_dry_run_spells_values_as_they_are_written(place: Any) -> None:
+    """true and false, as in every file and every other command."""
+    place.start()
+    done = place.kill("--dry-run")
+    assert "APP_FAST is true now" in done.out
