@@ -119,6 +119,12 @@ def collect(contract: Contract, sources: Sources) -> List[Layer]:
 
         reading = Reader(sources.state_dir, group=sources.state_group).read()
         layers.append(override_layer(contract, reading))
+    if sources.fleet is not None:
+        from relayconf.fleet.layer import fleet_layer  # noqa: PLC0415 - it imports this one
+        from relayconf.fleet.reading import read_fleet  # noqa: PLC0415 - only where there is one
+
+        known = read_fleet(sources.state_dir, sources.fleet, group=sources.state_group)
+        layers.append(fleet_layer(contract, known, sources.fleet))
     return layers
 
 

@@ -68,7 +68,9 @@ def allowed(setting: Setting) -> str:
 
 def source(layer: str, origin: Optional[str]) -> str:
     """Return where a value comes from, without saying the same word twice."""
-    return layer if origin in (None, "", layer) else f"{layer} {origin}"
+    if origin is None or origin in ("", layer):
+        return layer
+    return origin if origin.startswith(f"{layer}#") else f"{layer} {origin}"
 
 
 def facts(setting: Setting) -> List[Tuple[str, str]]:

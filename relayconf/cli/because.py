@@ -39,6 +39,12 @@ def add_options(parser: argparse.ArgumentParser, *, ends: bool) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="show what would change where, and change nothing"
     )
+    group = parser.add_argument_group("where a fleet is set (RELAYCONF_FLEET_URL)")
+    group.add_argument("--local", action="store_true", help="for this host, and not for the fleet")
+    group.add_argument(
+        "--only-deployment", metavar="NAME", help="for the instances of one deployment"
+    )
+    group.add_argument("--only-host", metavar="NAME", help="for the instances on one host")
 
 
 def because(arguments: argparse.Namespace) -> Because:

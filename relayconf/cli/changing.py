@@ -11,13 +11,14 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from relayconf.cli import common
 from relayconf.cli.because import seconds_to_wait
 from relayconf.cli.choosing import Choosing
-from relayconf.errors import StateError, WriteError
+from relayconf.errors import RelayconfError, StateError, WriteError
+from relayconf.fleet.options import FleetOptions
 from relayconf.instances.listing import Listing, Seen
 from relayconf.instances.register import open_or_make
 from relayconf.instances.waiting import NOBODY, Proof, look, wait
@@ -29,6 +30,8 @@ from relayconf.overrides.store import Outcome, Store
 from relayconf.state.clock import SYSTEM
 from relayconf.state.directory import FIX, StateDirectory, find, make
 from relayconf.values import excerpt
+
+_HOMELESS = f"there is no home to keep overrides in: {FIX}; nothing was changed"
 
 
 @dataclass(slots=True)
@@ -42,14 +45,20 @@ class Desk:
         live: the instances that were there when it began.
         choosing: finds settings by name.
         document: what is in force before.
+        fleet: how to reach the fleet that the change is for; ``None`` for this host alone.
+        lonely: whether this host has a fleet, and the change is not for it.
+        alarms: what is wrong here without standing in the way of a change of the fleet.
     """
 
-    path: str
+    path: str | None
     group: str | None
     directory: StateDirectory | None
     live: list[Seen]
     choosing: Choosing
     document: Document
+    fleet: FleetOptions | None = None
+    lonely: bool = False
+    alarms: list[str] = field(default_factory=list)
 
 
 @contextmanager
@@ -61,18 +70,49 @@ def desk(arguments: argparse.Namespace) -> Iterator[Desk]:
     """
     sources = common.read(arguments).sources
     path, group = sources.state_dir, sources.state_group
-    if path is None:
-        raise WriteError(f"there is no home to keep overrides in: {FIX}; nothing was changed")
-    with _nothing_changed():
-        directory = find(path, group=group, for_owner=True)
+    fleet = None if arguments.local else sources.fleet
+    if fleet is None and (arguments.only_deployment or arguments.only_host):
+        why = (
+            "--local keeps it to this host" if arguments.local else "RELAYCONF_FLEET_URL sets none"
+        )
+        raise RelayconfError(f"--only-deployment and --only-host are for a fleet, and {why}")
+    alarms: list[str] = []
+    try:
+        directory = _opened(path, group)
+    except WriteError as error:
+        if fleet is None:
+            raise
+        # The other hosts are not to wait for this one's disk.
+        directory = None
+        alarms.append(f"nothing can be kept on this host: {error}")
     live = [] if directory is None else Listing(directory).live()
     document = Reader(path, group=group, for_owner=True).read().document
-    found = Desk(path, group, directory, live, Choosing(arguments.target, live), document)
+    found = Desk(path, group, directory, live, Choosing(arguments.target, live), document, fleet)
+    found.lonely, found.alarms = arguments.local and sources.fleet is not None, alarms
     try:
         yield found
     finally:
         if found.directory is not None:
             found.directory.close()
+
+
+def made(desk: Desk) -> StateDirectory:
+    """Make the state directory, for a change that is made.
+
+    Raises:
+        WriteError: it cannot be made or trusted, or there is no home to have one in.
+    """
+    if desk.path is None:
+        raise WriteError(_HOMELESS)
+    with _nothing_changed():
+        return make(desk.path, group=desk.group, for_owner=True)
+
+
+def _opened(path: str | None, group: str | None) -> StateDirectory | None:
+    if path is None:
+        raise WriteError(_HOMELESS)
+    with _nothing_changed():
+        return find(path, group=group, for_owner=True)
 
 
 @contextmanager
@@ -116,8 +156,7 @@ def change(
         _print(arguments, desk, edit, Outcome(desk.document, changed=False), _now(desk, settings))
         return 0
     if desk.directory is None:
-        with _nothing_changed():
-            desk.directory = make(desk.path, group=desk.group, for_owner=True)
+        desk.directory = made(desk)
     listing = Listing(desk.directory)
     outcome = Store(desk.directory, least=listing.highest()).change(noted)
     for alarm in outcome.alarms:
@@ -127,7 +166,9 @@ def change(
         _print(arguments, desk, edit, outcome, proof)
         return 0
     open_or_make(desk.directory, SYSTEM).close()
-    listing.bury()
+    if not desk.lonely:
+        # Their end has to be told to the fleet first; whoever changes it next does that.
+        listing.bury()
     generation = outcome.document.generation
     overridden = _overridden(outcome.document)
     if seconds is None:

@@ -61,6 +61,13 @@ class Choosing:
             raise TargetError(f"{self._whose()} the setting {name}{self._near(name)}")
         return contract, known_names(contract)[name]
 
+    def setting(self, target: str, name: str) -> Setting | None:
+        """Return a target's setting by its current name, where its contract is at hand."""
+        for contract in self._every():
+            if contract.target == target and name in contract.settings:
+                return contract.settings[name]
+        return None
+
     def _group(self, word: str) -> list[Choice]:
         group = word[1:]
 

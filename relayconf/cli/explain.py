@@ -6,13 +6,15 @@ import argparse
 import shutil
 import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 from relayconf import answers, wording
 from relayconf.cli import common
 from relayconf.errors import TargetError
+from relayconf.layers import Sources
 from relayconf.nearest import nearest
 from relayconf.resolve import Effective, Resolution, shown
-from relayconf.setting import Contract
+from relayconf.setting import Contract, Setting
 from relayconf.targets import declaring, find_contract
 from relayconf.values import excerpt
 
@@ -37,11 +39,21 @@ def run(arguments: argparse.Namespace) -> int:
     contract = _contract(arguments.name, arguments.target)
     name = _current_name(contract, arguments.name, arguments.target)
     resolution = common.resolved(contract, process)
+    fleet = _fleet(contract, name, process.sources)
     if arguments.json:
-        common.print_json(answers.explain_document(resolution, name))
+        answer = answers.explain_document(resolution, name)
+        common.print_json(answer if fleet is None else {**answer, "fleet": fleet})
     else:
-        common.print_text("\n".join(_lines(resolution, name)))
+        common.print_text("\n".join(_lines(resolution, name, fleet)))
     return 0
+
+
+def _fleet(contract: Contract, name: str, sources: Sources) -> dict[str, Any] | None:
+    if sources.fleet is None:
+        return None
+    from relayconf.cli.overridden import by_fleet  # noqa: PLC0415 - only where there is one
+
+    return by_fleet(contract, contract.settings[name], sources)
 
 
 def _contract(name: str, target: str | None) -> Contract:
@@ -70,7 +82,7 @@ def _current_name(contract: Contract, name: str, target: str | None) -> str:
     raise TargetError(f"{contract.target} has no setting {excerpt(name, 200)}; {hint}")
 
 
-def _lines(resolution: Resolution, name: str) -> Iterator[str]:
+def _lines(resolution: Resolution, name: str, fleet: dict[str, Any] | None) -> Iterator[str]:
     effective = resolution.settings[name]
     setting = effective.setting
     yield f"{name} = {wording.value(setting, effective.value)}   [{effective.status}]"
@@ -83,6 +95,8 @@ def _lines(resolution: Resolution, name: str) -> Iterator[str]:
         yield ""
     for note in notes:
         yield from _wrapped(f"{note.message} [{note.code}]", "  ")
+    if fleet is not None:
+        yield from _of_fleet(setting, fleet)
     yield ""
     rules = [("rule", rule) for rule in wording.rules(setting, resolution.contract)]
     for label, text in [*wording.facts(setting), *rules]:
@@ -90,6 +104,16 @@ def _lines(resolution: Resolution, name: str) -> Iterator[str]:
     if setting.description:
         yield ""
         yield from _wrapped(setting.description, "  ")
+
+
+def _of_fleet(setting: Setting, fleet: dict[str, Any]) -> Iterator[str]:
+    from relayconf.cli.overridden import lines  # noqa: PLC0415 - only where there is one
+
+    found = list(lines(setting, fleet))
+    if found:
+        yield ""
+    for label, text in found:
+        yield from _wrapped(text, f"  {label:<12}")
 
 
 def _stack(effective: Effective) -> Iterator[str]:

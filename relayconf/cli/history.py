@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relayconf.cli import common
 from relayconf.cli.table import table
@@ -16,6 +17,9 @@ from relayconf.overrides.reading import LAST, NAME, audit_lines
 from relayconf.state.clock import seconds_of
 from relayconf.state.directory import StateDirectory, find
 from relayconf.values import excerpt
+
+if TYPE_CHECKING:
+    from relayconf.cli.fleethistory import FleetHistory
 
 EX_FAULTY = 1
 
@@ -42,24 +46,48 @@ def run(arguments: argparse.Namespace) -> int:
     sources = common.read(arguments).sources
     texts, pin, acknowledgements = _read(sources)
     faults = audit.verify(texts, pin) if arguments.verify else []
-    changes = [
-        change
-        for change in _changes(texts, acknowledgements)
-        if _is_wanted(change, arguments.names, arguments.incident)
-    ]
+    fleet = _remembered(sources)
+    found = list(_changes(texts, acknowledgements))
+    if fleet is not None:
+        found = _by_time(found, list(fleet.changes()))
+        if arguments.verify:
+            faults.extend(fleet.faults)
+        else:
+            for fault in fleet.faults:
+                sys.stderr.write(f"relayconf: WARNING: {fault}\n")
+    changes = [c for c in found if _is_wanted(c, arguments.names, arguments.incident)]
     verified = not faults if arguments.verify else None
     if arguments.json:
-        common.print_json(
-            {
-                "state_dir": sources.state_dir,
-                "verified": verified,
-                "faults": faults,
-                "changes": changes,
-            }
-        )
+        answer = {
+            "state_dir": sources.state_dir,
+            "verified": verified,
+            "faults": faults,
+            "changes": changes,
+        }
+        common.print_json(answer if fleet is None else {**answer, "fleet": {"url": fleet.url}})
     else:
-        common.print_text("\n".join(_lines(sources.state_dir, changes, faults, verified, texts)))
+        count = len(texts) + (0 if fleet is None else len(fleet.lines))
+        common.print_text("\n".join(_lines(sources.state_dir, changes, faults, verified, count)))
     return EX_FAULTY if faults else 0
+
+
+def _remembered(sources: Sources) -> FleetHistory | None:
+    if sources.fleet is None:
+        return None
+    from relayconf.cli.fleethistory import remembered  # noqa: PLC0415 - only where there is one
+
+    return remembered(sources)
+
+
+def _by_time(here: list[dict[str, Any]], fleet: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Merge two histories, each of which is in its own order."""
+    timed: list[tuple[str, dict[str, Any]]] = []
+    for changes in (here, fleet):
+        at = ""
+        for change in changes:
+            at = max(at, str(change.get("at") or ""))
+            timed.append((at, change))
+    return [change for _, change in sorted(timed, key=lambda each: each[0])]
 
 
 def _read(sources: Sources) -> tuple[list[bytes], Pin, list[dict[str, Any]]]:
@@ -162,7 +190,7 @@ def _lines(
     changes: list[dict[str, Any]],
     faults: list[str],
     verified: bool | None,  # noqa: FBT001 - None is for not asked
-    texts: list[bytes],
+    count: int,
 ) -> Iterator[str]:
     if changes:
         header = ("WHEN", "ACTION", "NAME", "VALUE", "BY", "INCIDENT", "REASON", "APPLIED BY")
@@ -171,7 +199,7 @@ def _lines(
         yield f"no changes in {path or '(no state directory)'}"
     if verified is not None:
         yield ""
-        yield f"the audit is whole: {len(texts)} line(s)" if verified else "the audit is NOT whole:"
+        yield f"the audit is whole: {count} line(s)" if verified else "the audit is NOT whole:"
         yield from (f"  {fault}" for fault in faults)
 
 
@@ -179,11 +207,13 @@ def _row(change: dict[str, Any]) -> list[str]:
     action = str(change.get("action"))
     if change["void"]:
         action += " (void)"
+    if change.get("store") == "fleet":
+        action += " (fleet)"
     cells = [
         change.get("at"),
         action,
         change.get("name"),
-        change.get("value") if action in ("kill", "set") else None,
+        change.get("value") if change.get("action") in ("kill", "set") else None,
         change.get("actor"),
         change.get("incident"),
         change.get("reason") or change.get("note"),

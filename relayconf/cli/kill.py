@@ -34,10 +34,33 @@ def run(arguments: argparse.Namespace) -> int:
     """Kill, and return the exit code."""
     why = because.because(arguments)
     with changing.desk(arguments) as desk:
-        chosen = desk.choosing.choose(arguments.names)
-        flags = [_assignment(choice) for choice in _flags(chosen, arguments.names)]
+        flags = _wanted(arguments, desk)
         settings = [(flag.target, flag.name) for flag in flags]
+        if desk.fleet is not None:
+            from relayconf.cli import fleetorder  # noqa: PLC0415 - only where there is one
+
+            return fleetorder.put(arguments, desk, desk.fleet, "kill", flags, why)
         return changing.change(desk, arguments, changes.kill(flags, why), settings)
+
+
+def _wanted(arguments: argparse.Namespace, desk: changing.Desk) -> list[changes.Assignment]:
+    """Return the flags that are to be killed.
+
+    Raises:
+        TargetError: a word means nothing, or nothing that can be killed.
+    """
+    try:
+        chosen = desk.choosing.choose(arguments.names)
+    except TargetError:
+        if desk.fleet is None:
+            raise
+        from relayconf.cli import fleetorder  # noqa: PLC0415 - only where there is one
+
+        flags = fleetorder.flags_by_name(arguments, desk)
+        if flags is None:
+            raise
+        return flags
+    return [_assignment(choice) for choice in _flags(chosen, arguments.names)]
 
 
 def _flags(chosen: list[Choice], words: list[str]) -> list[Choice]:

@@ -23,6 +23,7 @@ COMMANDS = (
     "restore",
     "status",
     "history",
+    "forget",
     "check",
     "compose",
     "generate",

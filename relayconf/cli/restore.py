@@ -44,6 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
                 return (of, name) in chosen
             return target is None or of == target
 
+        if desk.fleet is not None:
+            from relayconf.cli import fleetorder  # noqa: PLC0415 - only where there is one
+
+            return fleetorder.restore(arguments, desk, desk.fleet, settings, wanted, why)
         editing = changes.restore(wanted, why, everything=arguments.all)
         return changing.change(desk, arguments, editing, settings)
 
@@ -71,6 +75,10 @@ def _named(desk: Desk, arguments: argparse.Namespace) -> list[tuple[str, str]]:
                 for item in desk.document.quarantined
                 if isinstance(item.raw, dict) and item.raw.get("name") == word
             )
+            if not there and desk.fleet is not None:
+                from relayconf.cli import fleetorder  # noqa: PLC0415 - only where there is one
+
+                there = fleetorder.overridden(desk, word)
             if not there:
                 raise
             found.extend(there)

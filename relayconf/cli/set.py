@@ -43,6 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
                 raise RelayconfError(f"{excerpt(name)!r} has no '='; write NAME=VALUE")
             choice = desk.choosing.one(name)
             wanted[choice[0].target, choice[1].name] = _assignment(choice, text)
+        if desk.fleet is not None:
+            from relayconf.cli import fleetorder  # noqa: PLC0415 - only where there is one
+
+            return fleetorder.put(arguments, desk, desk.fleet, "set", list(wanted.values()), why)
         editing = changes.assign(list(wanted.values()), why)
         return changing.change(desk, arguments, editing, list(wanted))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relayconf import answers
 from relayconf.cli import common
@@ -16,7 +16,6 @@ from relayconf.instances.listing import Listing, Seen
 from relayconf.instances.pending import with_pending
 from relayconf.layers import Sources, configured
 from relayconf.overrides import audit
-from relayconf.overrides.document import Document
 from relayconf.overrides.layer import override_layer
 from relayconf.overrides.reading import Reader, Reading, audit_lines
 from relayconf.problems import Problem
@@ -25,6 +24,9 @@ from relayconf.setting import Contract
 from relayconf.state.directory import find
 from relayconf.values import excerpt, present
 from relayconf.wording import duration
+
+if TYPE_CHECKING:
+    from relayconf.cli.fleetstatus import FleetStatus
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -49,6 +51,7 @@ class State:
     reading: Reading
     contracts: list[Contract]
     live: list[Seen] = field(default_factory=list)
+    fleet: FleetStatus | None = None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -61,13 +64,20 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     rows.extend(_unclaimed(state, rows))
     problems.extend(_of_instances(state.live))
-    answer = {
+    instances = [(seen, _instance(seen)) for seen in state.live]
+    if state.fleet is not None:
+        problems.extend(state.fleet.problems())
+    answer: dict[str, Any] = {
         "generation": state.reading.document.generation,
         "state_dir": state.path,
         "flags": rows,
-        "instances": [_instance(seen) for seen in state.live],
+        "instances": [row for _, row in instances]
+        if state.fleet is None
+        else state.fleet.rows(instances),
         "problems": [answers.problem_document(problem) for problem in _each_once(problems)],
     }
+    if state.fleet is not None:
+        answer["fleet"] = state.fleet.document()
     if arguments.json:
         common.print_json(answer)
     else:
@@ -86,14 +96,21 @@ def _read(sources: Sources, target: str | None) -> State:
     directory = None if path is None else find(path, group=group, for_owner=True)
     reading = Reader(path, group=group, for_owner=True).read()
     live: list[Seen] = []
+    dead: list[str] = []
     if directory is not None:
         try:
             lines = (line for text in audit_lines(directory) if (line := audit.parse(text)))
             overridden = {(o.target, o.name) for o in reading.document.overrides}
-            live = with_pending(Listing(directory).live(), lines, overridden)
+            listing = Listing(directory)
+            live, dead = with_pending(listing.live(), lines, overridden), listing.dead()
         finally:
             directory.close()
-    return State(path, reading, Choosing(target, live).contracts(), live)
+    contracts = Choosing(target, live).contracts()
+    if sources.fleet is None:
+        return State(path, reading, contracts, live)
+    from relayconf.cli.fleetstatus import look  # noqa: PLC0415 - only where there is one
+
+    return State(path, reading, contracts, live, look(sources, live, dead))
 
 
 def _flags(
@@ -106,11 +123,15 @@ def _flags(
         # The overrides are what this is about; what lies below them is what the instances say.
         problems.append(Problem("source-unreadable", contract.target, str(error)))
         layers = []
-    layer = override_layer(contract, state.reading)
-    resolution = resolve(contract, [*layers, layer])
-    problems.extend(layer.problems)
+    above = [override_layer(contract, state.reading)]
+    if state.fleet is not None:
+        above.append(state.fleet.layer(contract))
+    resolution = resolve(contract, [*layers, *above])
+    problems.extend(problem for layer in above for problem in layer.problems)
+    names = {layer.name for layer in above}
+    kills = {kill.name for layer in above for kill in layer.kills}
     for name, effective in resolution.settings.items():
-        overridden = effective.layer == layer.name
+        overridden = effective.layer in names
         if not overridden and effective.setting.flag is None:
             continue
         value, source = present(effective.setting, effective.value), effective.layer
@@ -121,7 +142,7 @@ def _flags(
             "name": name,
             "value": value,
             "layer": source,
-            "kind": _kind(contract.target, name, state.reading.document) if overridden else None,
+            "kind": ("kill" if name in kills else "set") if overridden else None,
         }
 
 
@@ -137,21 +158,20 @@ def _as_reported(
     return said[0] if said and all(each == said[0] for each in said) else here
 
 
-def _kind(target: str, name: str, document: Document) -> str:
-    return "kill" if document.find(target, name, "kill") is not None else "set"
-
-
 def _unclaimed(state: State, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield a row for each override that no contract at hand declares."""
     claimed = {(row["target"], row["name"]) for row in rows}
     known = {contract.target for contract in state.contracts}
-    for override in state.reading.document.overrides:
+    found = [("override", override) for override in state.reading.document.overrides]
+    if state.fleet is not None:
+        found.extend(("fleet", entry.override) for entry in state.fleet.reading.entries)
+    for layer, override in found:
         if (override.target, override.name) not in claimed and override.target not in known:
             yield {
                 "target": override.target,
                 "name": override.name,
                 "value": override.value,
-                "layer": "override",
+                "layer": layer,
                 "kind": override.kind,
             }
 
@@ -182,6 +202,8 @@ def _instance(seen: Seen) -> dict[str, Any]:
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
     yield f"generation {answer['generation']}, state directory {answer['state_dir'] or '(none)'}"
+    if "fleet" in answer:
+        yield _heading(answer["fleet"])
     if answer["flags"]:
         rows = [
             (f["target"], f["name"], _shown(f["value"]), f["layer"], _state(f))
@@ -190,26 +212,50 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         yield ""
         yield table(("TARGET", "NAME", "VALUE", "LAYER", "STATE"), rows)
     yield ""
-    if answer["instances"]:
-        live = [
-            (
-                each["target"],
-                str(each["pid"]),
-                each["host"],
-                "-" if each["generation"] is None else str(each["generation"]),
-                duration(each["age_ms"]),
-                ", ".join(each["pending_restart"]) or "-",
-            )
-            for each in answer["instances"]
-        ]
-        yield table(("TARGET", "PID", "HOST", "GENERATION", "LOOKED", "PENDING RESTART"), live)
-    else:
-        yield "no live instances"
+    yield _instances(answer)
     if answer["problems"]:
         yield ""
         yield f"{len(answer['problems'])} problem(s):"
         for problem in answer["problems"]:
             yield f"  {problem['severity']}: {problem['message']} [{problem['code']}]"
+
+
+def _heading(fleet: dict[str, Any]) -> str:
+    behind = "" if fleet["behind_ms"] is None else f", {duration(fleet['behind_ms'])} behind"
+    away = "" if fleet["reached"] else ", away"
+    waiting = f", {fleet['pending']} change(s) waiting" if fleet["pending"] else ""
+    where = f"fleet {fleet['url']}: {fleet['state']}, revision {fleet['revision']}"
+    return f"{where}{behind}{away}{waiting}"
+
+
+def _instances(answer: dict[str, Any]) -> str:
+    if not answer["instances"]:
+        return "no live instances"
+    header = ["TARGET", "PID", "HOST", "GENERATION", "LOOKED", "PENDING RESTART"]
+    rows = [
+        [
+            each["target"],
+            str(each["pid"]),
+            each["host"],
+            "-" if each["generation"] is None else str(each["generation"]),
+            duration(each["age_ms"]),
+            ", ".join(each["pending_restart"]) or "-",
+        ]
+        for each in answer["instances"]
+    ]
+    if "fleet" in answer:
+        header.extend(("FLEET", "REVISION"))
+        for row, each in zip(rows, answer["instances"], strict=True):
+            row.extend(_in_fleet(each))
+    return table(header, rows)
+
+
+def _in_fleet(row: dict[str, Any]) -> tuple[str, str]:
+    if row["gone"]:
+        return "gone", "-" if row["fleet"] is None else str(row["fleet"]["revision"])
+    if row["fleet"] is None:
+        return "not connected", "-"
+    return row["fleet"]["state"], str(row["fleet"]["revision"])
 
 
 def _shown(value: Any) -> str:

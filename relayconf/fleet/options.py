@@ -58,6 +58,8 @@ class FleetOptions(NamedTuple):
     @property
     def address(self) -> str:
         """The url as any output may show it: without a user and a password."""
+        if not self.url:
+            return f"({URL_NAME})"
         scheme, found, rest = self.url.partition("://")
         shown = mask_userinfo(self.url)
         if shown == self.url:

@@ -97,6 +97,17 @@ class Listing:
             _each_process_once(found), key=lambda seen: (seen.target, seen.host, seen.pid, seen.id)
         )
 
+    def dead(self) -> list[str]:
+        """Return the ids of the instances that have an entry here and are dead."""
+        folder = self._folder()
+        if folder is None:
+            return []
+        try:
+            bodies = self._bodies(folder)
+            return [body["id"] for body in bodies if self._judge(folder, body) is None]
+        finally:
+            folder.close()
+
     def highest(self) -> int:
         """Return the highest generation that any entry names, also a dead one's."""
         folder = self._folder()

@@ -1,0 +1,101 @@
+"""The queue of a host: changes are added, and taken off once the server has them.
+
+Whoever changes it holds its lock, for at most a moment; the file is replaced as a whole, so that a
+reader sees the queue before or after.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from relayconf.fleet import waiting
+from relayconf.fleet.engine import Change
+from relayconf.fleet.waiting import Waiting
+from relayconf.state.directory import StateDirectory
+
+#: The folder of locks, and the queue's.
+_FOLDER, _LOCK = "locks", "fleet-pending.lock"
+
+#: How long a change of the queue waits for another one, in seconds; then it goes on without.
+_PATIENCE = 1.0
+
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Pending:
+    """The changes of one host that wait for the server.
+
+    Args:
+        directory: the state directory; it stays the caller's to close.
+    """
+
+    def __init__(self, directory: StateDirectory) -> None:
+        self._directory = directory
+
+    def read(self) -> tuple[Waiting, ...]:
+        """Return what waits, in the order in which it was made."""
+        return waiting.read(self._directory).changes
+
+    def add(self, changes: Sequence[Change]) -> None:
+        """Let changes wait; they are in force on this host from now on.
+
+        Raises:
+            OSError: they cannot be written; nothing has changed.
+        """
+        added = [Waiting(change.entry, change.expected) for change in changes]
+        ids = {each.id for each in added}
+        self._change(lambda there: [*(w for w in there if w.id not in ids), *added])
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Take changes off.
+
+        Raises:
+            OSError: the queue cannot be written; they are still on it.
+        """
+        gone = set(ids)
+        self._change(lambda there: [each for each in there if each.id not in gone])
+
+    def _change(self, edit: Callable[[tuple[Waiting, ...]], list[Waiting]]) -> None:
+        with self._locked():
+            before = self.read()
+            after = edit(before)
+            if list(before) == after:
+                return
+            directory = self._directory
+            temp = directory.prepare(waiting.NAME, waiting.render(after), durable=True)
+            directory.rename(temp, waiting.NAME)
+            directory.sync()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        # RACE: one that is held up goes on without the lock; of two changes at the same instant
+        # then one may be lost from the queue. Nothing may hold up a kill.
+        folder = self._directory.folder(_FOLDER, make=True)
+        if folder is None:
+            yield
+            return
+        try:
+            fd = os.open(_LOCK, _OPEN, 0o600, dir_fd=folder.fd)
+        finally:
+            folder.close()
+        try:
+            self._directory.own(fd)
+            _acquire(fd)
+            yield
+        finally:
+            os.close(fd)
+
+
+def _acquire(fd: int) -> None:
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.005)
+        else:
+            return
