@@ -21,7 +21,7 @@ from relayconf.values import excerpt
 
 def tell(arguments: argparse.Namespace, desk: Desk, errand: Errand) -> int:
     """Print what became of it, and return the exit code."""
-    alarms = [*desk.alarms, *errand.alarms, *errand.lookout.remarks]
+    alarms = [*desk.alarms, *errand.alarms, *errand.lookout.remarks, *_cut_short(errand)]
     for alarm in alarms:
         sys.stderr.write(f"relayconf: WARNING: {alarm}\n")
     if arguments.json:
@@ -31,6 +31,18 @@ def tell(arguments: argparse.Namespace, desk: Desk, errand: Errand) -> int:
         for complaint in _complaints(arguments, errand):
             sys.stderr.write(f"relayconf: {complaint}\n")
     return _code(arguments, errand)
+
+
+def _cut_short(errand: Errand) -> Iterator[str]:
+    """Yield what to say of each kill that a new one replaces, and that would have lasted longer."""
+    known = {entry.key: entry.override for entry in errand.lookout.reading.entries}
+    for change in errand.changes:
+        there, override = known.get(change.entry.key), change.entry.override
+        if there is None or override.end is None or there.kind != "kill":
+            continue
+        if there.outlasts(override):
+            end = "without an end" if there.end is None else f"until {there.end.at}"
+            yield f"{there.name} was killed {end}; it now ends at {override.end.at}"
 
 
 def _code(arguments: argparse.Namespace, errand: Errand) -> int:
@@ -122,6 +134,11 @@ def _value(flag: object) -> Any:
     return flag.get("value") if isinstance(flag, dict) else None
 
 
+def _shown(flag: object) -> str:
+    value = _value(flag)
+    return str(value).lower() if isinstance(value, bool) else excerpt(str(value))
+
+
 def _parted(errand: Errand) -> tuple[list[Change], list[Change]]:
     made = [change for change in errand.changes if not change.entry.tombstone]
     return made, [change for change in errand.changes if change.entry.tombstone]
@@ -191,7 +208,7 @@ def _witnesses(arguments: argparse.Namespace, errand: Errand) -> Iterator[str]:
         state = witness.why or "applied"
         if not changed:
             flags = witness.values or {}
-            said = [f"{n} is {_value(flags[n])} now" for n in sorted(names) if n in flags]
+            said = [f"{n} is {_shown(flags[n])} now" for n in sorted(names) if n in flags]
             state = ", ".join(said) or "goes by it"
         at = f"{witness.target} pid {witness.pid} on {witness.host}"
         yield f"  {at}: {state}"
@@ -199,7 +216,7 @@ def _witnesses(arguments: argparse.Namespace, errand: Errand) -> Iterator[str]:
 
 def _complaints(arguments: argparse.Namespace, errand: Errand) -> Iterator[str]:
     if errand.unavailable is not None:
-        yield f"the fleet at {errand.options.address} cannot be asked: {errand.unavailable}"
+        yield f"the fleet cannot be asked: {errand.unavailable}"
     if errand.waiting and not arguments.dry_run and errand.changes:
         yield (
             "the other hosts go on as before; the change is merged by whichever process of this "
