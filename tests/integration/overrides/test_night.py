@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-_FOLLOWS_RELAY = (
-    "-c",
-    "import sys; from relay.settings import RelaySettings; from relayconf import load; "
-    "load(RelaySettings).follow(); print('{}', flush=True); sys.stdin.read()",
-)
+FOLLOWS_RELAY = """
+import sys
+from relay.settings import RelaySettings
+from relayconf import load
+load(RelaySettings).follow()
+print("{}", flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.mark.parametrize("text", ["5", "30", "999"])
@@ -27,7 +30,7 @@ def test_a_name_without_its_end_is_nearly_the_name(place: Any) -> None:
         done = place.run("kill", "RELAY_LOCAL_WATCH", "--reason", "r")
         assert (2, True) == (done.code, "did you mean RELAY_LOCAL_WATCH_ENABLED?" in done.err)
         # A relay that is live declares every name a second time.
-        place.start(*_FOLLOWS_RELAY)
+        place.start("-c", FOLLOWS_RELAY)
 
 
 def test_a_kill_that_ends_sooner_than_the_one_there_says_so(place: Any) -> None:
@@ -44,7 +47,7 @@ def test_a_kill_that_ends_sooner_than_the_one_there_says_so(place: Any) -> None:
 
 
 def test_a_dry_run_spells_values_as_they_are_written(place: Any) -> None:
-    """true and false, as in every file and every other command."""
+    """True and false, as in every file and every other command."""
     place.start()
     done = place.kill("--dry-run")
     assert "APP_FAST is true now" in done.out
