@@ -186,7 +186,7 @@ def _row(record: InstanceRecord) -> dict[str, Any]:
         "generation": record.generation,
         "pending_restart": list(record.pending_restart),
         "age_ms": record.age_ms,
-        "restart_only": False,
+        "restart_only": record.restart_only,
     }
 
 

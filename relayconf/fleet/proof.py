@@ -138,7 +138,8 @@ class Proving:
             why,
             record.gone or record.id in dead,
             record.age_ms,
-            values=record.flags,
+            record.restart_only,
+            record.flags,
         )
 
     def _names(self, seen: Seen) -> list[str]:
@@ -146,6 +147,8 @@ class Proving:
 
 
 def _reason(record: InstanceRecord, names: Sequence[str]) -> str:
+    if record.restart_only:
+        return STARTED
     refused = [name for name in names if name in record.refused]
     if refused:
         return f"it cannot go by {', '.join(refused)}"
