@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from relay.engine.threads import Threads
+from relay.tools.heads import Headed
 from relay.tools.registry import Failure
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -22,6 +23,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 #: IPv6 addresses that carry an IPv4 one, to which a gateway would pass what is sent (RFC 6052).
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+_LAST_PORT = 65535
 
 #: Threads that resolve names. A name server that is silent takes one for up to half a minute.
 _RESOLVERS = 8
@@ -82,13 +85,22 @@ class CheckedBackend:
     Args:
         backend: makes the connections, to addresses.
         allowed: which addresses.
-        error: raised where a name has no address; httpcore's own error for it.
+        unreachable: raised where a name has no address; httpcore's own error for it.
+        broken: raised where an answer's head has no end; likewise.
     """
 
-    def __init__(self, backend: Any, allowed: Allowed, error: type[Exception]) -> None:
+    def __init__(
+        self,
+        backend: Any,
+        allowed: Allowed,
+        *,
+        unreachable: type[Exception],
+        broken: type[Exception],
+    ) -> None:
         self._backend = backend
         self._allowed = allowed
-        self._error = error
+        self._unreachable = unreachable
+        self._broken = broken
         self._threads: Threads | None = None
 
     async def connect_tcp(
@@ -104,6 +116,8 @@ class CheckedBackend:
         Raises:
             NotAllowed: none of its addresses is allowed.
         """
+        if not 0 < port <= _LAST_PORT:
+            raise self._unreachable("there is no such port")
         addresses = await self._addresses(host, port)
         allowed = [address for address in addresses if address in self._allowed]
         if not allowed:
@@ -138,7 +152,7 @@ class CheckedBackend:
     async def _judged(self, stream: Any, host: str) -> Any:
         peer = stream.get_extra_info("server_addr")
         if ipaddress.ip_address(str(peer[0]).partition("%")[0]) in self._allowed:
-            return stream
+            return Headed(stream, self._broken)
         await stream.aclose()
         raise NotAllowed(host)
 
@@ -153,5 +167,5 @@ class CheckedBackend:
         try:
             found = await self._threads.run(look)
         except OSError as error:
-            raise self._error(f"the name has no address: {error.strerror}") from None
+            raise self._unreachable(f"the name has no address: {error.strerror}") from None
         return [ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found]

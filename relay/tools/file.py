@@ -54,6 +54,7 @@ def _offering(document: Mapping[str, Any], path: str, faults: Faults) -> Offerin
     tools = _each(head, "tools", lambda table, name: read_tool(name, table, making))
     servers = Servers(making)
     _each(head, "mcp", lambda table, name: read_server(name, table, servers))
+    making.check_trust(head)
     guard = _guard(head, folder)
     policy = _policy(head, folder, faults, [*(tool.name for tool in tools), *servers.patterns])
     if faults:

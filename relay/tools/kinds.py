@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -50,6 +51,7 @@ class Making:
         self.reach = Reach(Allowed())
         self.web = Web(credentials, self.reach)
         self.hosts: list[str] = []
+        self._goes_out = False
 
     def read_rules(self, table: Table) -> None:
         """Take in the table ``[http]``, which holds for every HTTP tool and MCP server."""
@@ -63,6 +65,23 @@ class Making:
         self.reach = Reach(allowed, self._authorities(table))
         self.web = Web(self.credentials, self.reach)
 
+    def address(self, table: Table) -> Template | None:
+        """Return the url of a service, whose names stand for something now."""
+        self._goes_out = True
+        return _address(table, self.credentials)
+
+    def check_trust(self, head: Table) -> None:
+        """Read the authorities where a service will be called, so that no first call waits."""
+        if not self._goes_out:
+            return
+        try:
+            _ = self.reach.trust
+        except OSError as error:
+            reason = (
+                "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+            )
+            head.fault(f"SSL_CERT_FILE of the environment cannot be used: {reason}")
+
     def _authorities(self, table: Table) -> str | None:
         given = table.text("ca_file")
         if given is None:
@@ -75,7 +94,9 @@ class Making:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             table.fault(f"ca_file: {path} cannot be read: {reason}", "ca_file")
-        return path
+        else:
+            return path
+        return None
 
 
 def read_tool(name: str, table: Table, making: Making) -> Tool | None:
@@ -129,7 +150,8 @@ def _python(name: str, table: Table, making: Making, common: dict[str, Any]) -> 
 
 
 def _command(name: str, table: Table, _: Making, common: dict[str, Any]) -> Tool | None:
-    argv = program(table)
+    # A path is the runner's own: a call is run where the runner was started.
+    argv = program(table, folder="")
     pass_env = variables(table)
     if not table.is_right:
         return None
@@ -142,7 +164,7 @@ def _http(name: str, table: Table, making: Making, common: dict[str, Any]) -> To
         return None
     inner = table.inner("http", given)
     inner.only(_HTTP_KEYS)
-    url = address(inner, making.credentials)
+    url = making.address(inner)
     method = inner.text("method") or "POST"
     if method not in METHODS:
         inner.fault(f"method is one of {', '.join(METHODS)}", "method")
@@ -162,11 +184,16 @@ def _described(common: dict[str, Any]) -> dict[str, Any]:
 _MAKERS = {"python": _python, "command": _command, "http": _http}
 
 
-def program(table: Table) -> list[str]:
-    """Return a program and its arguments."""
+def program(table: Table, *, folder: str) -> list[str]:
+    """Return a program, which there is, and its arguments; ``folder`` is where it is started."""
     argv = table.words("command")
     if table.data["command"] == [] or argv[:1] == [""]:
         table.fault("command is empty; its first text is the program", "command")
+    elif argv and "\0" not in argv[0]:
+        # A path is looked for where the program will be started; a name, on PATH.
+        found = os.path.join(folder, argv[0]) if "/" in argv[0] else argv[0]
+        if shutil.which(found) is None:
+            table.fault(f"command: there is no program {argv[0][:100]!a}", "command")
     return argv
 
 
@@ -179,8 +206,7 @@ def variables(table: Table) -> list[str]:
     return names
 
 
-def address(table: Table, credentials: Credentials) -> Template | None:
-    """Return the url of a service, whose names stand for something now."""
+def _address(table: Table, credentials: Credentials) -> Template | None:
     given = table.text("url")
     if given is None:
         if "url" not in table:

@@ -16,17 +16,21 @@ class Pace:
     """Counts what comes through one stream.
 
     Args:
+        lines: so many in a second.
         clock: monotonic seconds.
         sleep: waits for so many seconds.
     """
 
     def __init__(
         self,
+        *,
+        lines: int = LINES,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._clock = clock
         self._sleep = sleep
+        self._most = lines
         self._since = clock()
         self._lines = self._bytes = 0
 
@@ -37,5 +41,5 @@ class Pace:
             self._since, self._lines, self._bytes = now, 0, 0
         self._lines += data.count(b"\n")
         self._bytes += len(data)
-        if self._lines > LINES or self._bytes > BYTES:
+        if self._lines > self._most or self._bytes > BYTES:
             await self._sleep(self._since + 1 - now)

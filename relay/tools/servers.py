@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-import shutil
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from relay.tools.credentials import template
-from relay.tools.kinds import Making, address, headers, program, variables
+from relay.tools.kinds import Making, headers, program, variables
 from relay.tools.tables import Table
 
 if TYPE_CHECKING:
@@ -63,13 +61,9 @@ def read_server(name: str, table: Table, servers: Servers) -> None:
     url = None
     credentials = servers.making.credentials
     if "command" in table:
-        argv = program(table)
-        # A path is looked for where the program will be started; a name, on PATH.
-        found = os.path.join(servers.making.folder, *argv[:1]) if "/" in "".join(argv[:1]) else None
-        if argv and argv[0] and shutil.which(found or argv[0]) is None:
-            table.fault(f"command: there is no program {argv[0][:100]!a}", "command")
+        argv = program(table, folder=servers.making.folder)
     else:
-        url = address(table, credentials)
+        url = servers.making.address(table)
     env = {}
     for variable, text in table.texts("env").items():
         env[variable] = template(text, credentials, table, f"env.{variable}")

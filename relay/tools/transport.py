@@ -6,16 +6,19 @@ with httpcore, and httpx2 with httpcore2. Nothing of the environment's (a proxy)
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Self
 
 import httpx
 
+from relay.errors import ToolError
 from relay.tools.addresses import Allowed, CheckedBackend
+from relay.tools.heads import Headed, header
 from relay.tools.pace import Pace
 from relay.tools.registry import Failure
 
@@ -26,11 +29,17 @@ _KEPT = 20
 #: Seconds for which an idle connection is kept. Servers close theirs after 60 and more.
 _KEPT_FOR = 30.0
 
+#: Pieces of a body between two turns of the event loop.
+_PARTS = 50
+
+#: Lines of a stream of events in a second. Each event of a flood may make a request of its own.
+_EVENT_LINES = 600
+
 #: The end of one event on a stream of events, after which counting begins anew.
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reach:
     """Where connections may lead, and who may vouch for the server at their end.
 
@@ -42,8 +51,9 @@ class Reach:
     allowed: Allowed
     ca_file: str | None = None
 
+    @cached_property
     def trust(self) -> ssl.SSLContext:
-        """Return the rules by which a server has to prove its name.
+        """The rules by which a server has to prove its name; reading them takes 50 ms.
 
         The public authorities are certifi's, or those of SSL_CERT_FILE or SSL_CERT_DIR.
 
@@ -54,6 +64,11 @@ class Reach:
         if self.ca_file is not None:
             context.load_verify_locations(self.ca_file)
         return context
+
+
+#: What is asked for with each request: an answer that unpacks to a thousand times its size is
+#: nobody's good, so it comes as it is.
+UNPACKED = {"accept-encoding": "identity"}
 
 
 class Bounded:
@@ -68,9 +83,13 @@ class Bounded:
         self._events = events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size, pace = 0, Pace()
+        size, parts, pace = 0, 0, Pace(lines=_EVENT_LINES)
         async for part in self._stream:
             size += len(part)
+            parts += 1
+            if parts % _PARTS == 0:
+                # Pieces of a byte come by the thousand, without anybody else's having a turn.
+                await asyncio.sleep(0)
             if self._events:
                 last = max(part.rfind(end) for end in _EVENT_ENDS)
                 size = len(part) - last if last >= 0 else size
@@ -87,10 +106,6 @@ class Bounded:
 
 def _unseen(_request: Any, _status: int) -> None:
     """Take no notice."""
-
-
-def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
-    return next((value for key, value in headers if key.lower() == name), b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +134,14 @@ class _Transport:
         self._library = library
         self._limit = limit
         self._saw = saw
-        self._backend = CheckedBackend(core.AnyIOBackend(), reach.allowed, core.ConnectError)
+        self._backend = CheckedBackend(
+            core.AnyIOBackend(),
+            reach.allowed,
+            unreachable=core.ConnectError,
+            broken=core.RemoteProtocolError,
+        )
         self._pool = core.AsyncConnectionPool(
-            ssl_context=reach.trust(),
+            ssl_context=reach.trust,
             max_connections=_MOST,
             max_keepalive_connections=_KEPT,
             keepalive_expiry=_KEPT_FOR,
@@ -129,10 +149,20 @@ class _Transport:
         )
 
     async def handle_async_request(self, request: Any) -> Any:
-        """Send a request, and return its answer, whose body is still to come."""
+        """Send a request, and return its answer, whose body is still to come.
+
+        Raises:
+            ToolError: the body is packed, and may unpack to anything.
+        """
         response = await self._pool.handle_async_request(self._core_request(request))
+        stream = response.extensions.get("network_stream")
+        if isinstance(stream, Headed):
+            stream.body_begins()
         self._saw(request, response.status)
-        kind = _header(response.headers, b"content-type")
+        if header(response.headers, b"content-encoding") not in (b"", b"identity"):
+            await response.aclose()
+            raise ToolError("the service packs its answer, although it was asked not to")
+        kind = header(response.headers, b"content-type")
         events = kind.startswith(b"text/event-stream")
         return self._library.httpx.Response(
             status_code=response.status,
@@ -170,7 +200,7 @@ def checked_client(
     *,
     limit: int,
     timeout: float,
-    headers: Any = None,
+    headers: Mapping[str, str] | None = None,
     generation: str = "",
     saw: Callable[[Any, int], None] = _unseen,
 ) -> Any:
@@ -191,7 +221,7 @@ def checked_client(
     return library.httpx.AsyncClient(
         transport=_Transport(library, reach, limit, saw),
         timeout=timeout,
-        headers=headers,
+        headers={**UNPACKED, **(headers or {})},
         follow_redirects=False,
         trust_env=False,
     )

@@ -26,6 +26,7 @@ from relay.engine.telemetry import escaped
 from relay.errors import ToolError
 from relay.tools.command import ALLOWED, environment
 from relay.tools.credentials import Credentials, Template
+from relay.tools.libraries import mask_logs
 from relay.tools.pipes import TOO_LARGE, Pipes
 from relay.tools.registry import TOOL_NAME, Call, Failure, Tool, ToolsError
 from relay.tools.transport import Reach, checked_client
@@ -69,6 +70,9 @@ _MAY_BE_FORGOTTEN = (mcp_types.INVALID_REQUEST, -32001)
 #: Seconds that a call waits for a session to be made anew that its server has forgotten.
 _FOR_A_SESSION = 5.0
 
+
+#: How the library begins to say that a redirect was not followed, and where it leads.
+_ELSEWHERE = "Redirect to "
 
 #: Calls that were given up at one time while their server does not take that. The library tries to
 #: tell it for 5 s.
@@ -202,6 +206,7 @@ class Upstream:
 
     def _transport(self) -> AbstractAsyncContextManager[Any]:
         server = self.server
+        mask_logs(self._credentials)
         if server.url is None:
             own = environment((*ALLOWED, *server.pass_env))
             own.update((name, value.fill()) for name, value in server.env.items())
@@ -333,6 +338,10 @@ class Upstream:
             if error.data == TOO_LARGE:
                 raise Failure("too_large", str(error)) from None
             said = self._credentials.masked(str(error))[:_SHOWN]
+            if said.startswith(_ELSEWHERE):
+                # The library's words; where it leads is for the log alone.
+                _log.warning("mcp %s: %s", self.server.name, escaped(said))
+                said = "it leads elsewhere"
             raise ToolError(f"the MCP server {self.server.name}: {said}") from None
         if len(text) > call.max_bytes:
             raise Failure("too_large", f"the answer is larger than {call.max_bytes} bytes")

@@ -21,8 +21,9 @@ from relay.engine.telemetry import escaped
 from relay.errors import ToolError
 from relay.tools.addresses import NotAllowed
 from relay.tools.credentials import Credentials, Template, Unresolvable
+from relay.tools.libraries import mask_logs
 from relay.tools.registry import Call, Failure, Tool
-from relay.tools.transport import Reach, checked_client
+from relay.tools.transport import UNPACKED, Reach, checked_client
 
 _log = logging.getLogger("relay.tools")
 
@@ -60,8 +61,7 @@ _BROKEN = (
 
 _OWN_HEADERS = {
     "accept": "application/json, text/*;q=0.9, */*;q=0.5",
-    # An answer that unpacks to a thousand times its size is nobody's good; it comes as it is.
-    "accept-encoding": "identity",
+    **UNPACKED,
     "user-agent": "relay",
 }
 
@@ -91,6 +91,7 @@ class Web:
     def client(self) -> httpx.AsyncClient:
         """Return the client that keeps the connections."""
         if self._client is None:
+            mask_logs(self.credentials)
             self._client = checked_client(self.reach, limit=_MOST_BYTES, timeout=_PATIENCE)
         return self._client
 
@@ -217,8 +218,6 @@ class _Request:
         return following
 
     async def _text(self, response: httpx.Response) -> str:
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise ToolError("the service packs its answer, although it was asked not to")
         limit = self._call.max_bytes if response.is_success else _SHOWN
         data = bytearray()
         async for part in response.aiter_raw():

@@ -146,3 +146,16 @@ def test_a_file_of_no_authority(tmp_path: Path, content: str | None, says: str) 
         load_tools(str(file))
     (problem,) = raised.value.problems
     assert problem.startswith(f"{file}:3: http: ca_file: {tmp_path / 'ca.pem'} {says}")
+
+
+def test_a_variable_that_leads_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``SSL_CERT_FILE`` is looked at before anything starts, where a service is called at all."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    file = tmp_path / "tools.toml"
+    file.write_text('[tools.a]\ncommand = ["true"]\n')
+    load_tools(str(file))
+    file.write_text('[tools.ask.http]\nurl = "https://example.com"\n')
+    with pytest.raises(ToolsError) as raised:
+        load_tools(str(file))
+    (problem,) = raised.value.problems
+    assert "SSL_CERT_FILE of the environment cannot be used: No such file" in problem

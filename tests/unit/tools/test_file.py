@@ -111,6 +111,8 @@ env = { TOKEN = "${NO_SUCH_TOKEN}" }
 nonsense = true
 [http]
 allow_private = ["10.0.0.1/8"]
+[tools.l]
+command = ["no-such-program", "argument"]
 """
         said = problems(tmp_path, text)
         expected = [
@@ -140,6 +142,7 @@ allow_private = ["10.0.0.1/8"]
             "39: mcp x y: env.TOKEN: ${NO_SUCH_TOKEN} is not set: set NO_SUCH_TOKEN in the runner",
             "40: mcp x y: 'nonsense' is not known here; it takes command, env, headers, pass_env,",
             "42: http: allow_private: 10.0.0.1/8 has host bits set",
+            "44: tool l: command: there is no program 'no-such-program'",
             f"{tmp_path}/no-such.toml: the policy file cannot be read: No such file",
         ]
         assert [True] * len(expected) == [
@@ -207,7 +210,7 @@ allow_private = ["10.0.0.1/8"]
 
     def test_a_mark_at_the_beginning(self, tmp_path: Path) -> None:
         """A file that begins with a byte order mark is read like any other."""
-        (tmp_path / "tools.toml").write_bytes(b'\xef\xbb\xbf[tools.a]\r\ncommand = ["a"]\r\n')
+        (tmp_path / "tools.toml").write_bytes(b'\xef\xbb\xbf[tools.a]\r\ncommand = ["true"]\r\n')
         assert ["a"] == list(load_tools(str(tmp_path / "tools.toml")))
 
     def test_what_an_import_says(self, tmp_path: Path) -> None:

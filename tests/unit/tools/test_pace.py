@@ -34,7 +34,7 @@ def test_what_comes_in_a_second(piece: bytes, in_a_second: int) -> None:
     clock = Clock()
 
     async def read() -> list[float]:
-        pace = Pace(clock, clock.sleep)
+        pace = Pace(clock=clock, sleep=clock.sleep)
         times = []
         for _ in range(2 * in_a_second + 2):
             await pace.keep(piece)
@@ -51,7 +51,7 @@ def test_who_is_slower_never_waits() -> None:
     clock = Clock()
 
     async def read() -> None:
-        pace = Pace(clock, clock.sleep)
+        pace = Pace(clock=clock, sleep=clock.sleep)
         for _ in range(1000):
             before = clock.now
             await pace.keep(b"\n" * (LINES // 2))
