@@ -1,4 +1,4 @@
-"""A short run of the fuzzer; ``python -m tests.chaos.fuzzing --documents 1000000`` is a long one."""
+"""A short run of the fuzzer; ``python -m tests.chaos.fuzzing`` is a longer one, of any length."""
 
 from __future__ import annotations
 
