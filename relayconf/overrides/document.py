@@ -264,6 +264,7 @@ def _pin(body: Any, faults: List[str]) -> Pin:
     if isinstance(body, dict):
         seq, line_hash, owed = _count(body.get("seq")), body.get("hash"), body.get("owed", [])
         if seq is not None and isinstance(line_hash, str) and isinstance(owed, list):
+            line_hash = line_hash if seq else ""  # number 0 is no line, and has no hash
             return Pin(seq, line_hash, tuple(line for line in owed if isinstance(line, dict)))
     faults.append("its pin of the audit is missing or damaged")
     return Pin()

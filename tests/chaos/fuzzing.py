@@ -188,7 +188,8 @@ class Folder:
         assert killed == bool(edit(Document()).made)
         now = (self.path / audit.NAME).read_bytes().splitlines()
         assert self.lines == now[: len(self.lines)]
-        assert not audit.verify(now, outcome.document.audit)
+        # Without a change the pin is what the garbage says, and may well be wrong.
+        assert not outcome.changed or not audit.verify(now, outcome.document.audit)
         self.lines = now
 
 

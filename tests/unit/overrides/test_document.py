@@ -100,11 +100,16 @@ class TestWhole:
         with pytest.raises(Broken, match=reason):
             parse(data)
 
-    def test_a_damaged_head_is_a_fault(self) -> None:
+    @pytest.mark.parametrize("pin", [None, {"seq": "1", "hash": ""}, {"seq": 1}, []])
+    def test_a_damaged_head_is_a_fault(self, pin: Any) -> None:
         """Generation and pin are needed by writers alone; the entries apply without them."""
-        found = document(KILL, generation="seven", audit=None)
+        found = document(KILL, generation="seven", audit=pin)
         assert (0, Pin(), 1) == (found.generation, found.audit, len(found.overrides))
         assert 2 == len(found.faults)
+
+    def test_no_line_has_no_hash(self) -> None:
+        """A pin before the first line has nothing that --verify could miss."""
+        assert Pin() == document(KILL, generation=1, audit={"seq": 0, "hash": "x"}).audit
 
     def test_what_is_written_is_read_back(self) -> None:
         """Everything survives: texts of any kind, ends, lines that are owed, unusable entries."""
