@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import quote
 
 from relay.tools.tables import Table
@@ -71,6 +72,16 @@ class Credentials:
             if secret in text:
                 text = text.replace(secret, MASK)
         return text
+
+    def masked_within(self, value: Any) -> Any:
+        """Return something that JSON can hold without any secret in its texts."""
+        if isinstance(value, str):
+            return self.masked(value)
+        if isinstance(value, Mapping):
+            return {self.masked(name): self.masked_within(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self.masked_within(each) for each in value]
+        return value
 
     def _find(self, name: str) -> str:
         own = self._environ.get(name, "")

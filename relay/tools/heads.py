@@ -6,7 +6,6 @@ stream below it gives little at a time, and not much at all, until the head is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 #: Bytes of everything before an answer's body. The library allows one head 100 KiB.
@@ -61,8 +60,3 @@ class Headed:
     def get_extra_info(self, info: str) -> Any:
         """Return what is known of the connection."""
         return self._stream.get_extra_info(info)
-
-
-def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
-    """Return the first header of a name, in lower case; empty where there is none."""
-    return next((value.lower() for key, value in headers if key.lower() == name), b"")

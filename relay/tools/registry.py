@@ -183,8 +183,6 @@ def python_tool(
             schema = schema_of(function)
         except ValueError as error:
             raise ToolsError([f"tool {name}: {error}"]) from None
-    if description is None:
-        description = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
 
     def handler(args: dict[str, Any], call: Call) -> Any:
         del call
@@ -192,12 +190,16 @@ def python_tool(
 
     return Tool(
         name=name,
-        description=description,
+        description=_first_paragraph(function) if description is None else description,
         input=schema,
         handler=handler,
         blocking=not _is_async(function),
         timeout=timeout,
     )
+
+
+def _first_paragraph(function: Callable[..., Any]) -> str:
+    return (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

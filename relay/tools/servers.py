@@ -57,16 +57,15 @@ def read_server(name: str, table: Table, servers: Servers) -> None:
     if ("command" in table) is ("url" in table):
         table.fault('a server has one of command = [...] and url = "https://..."')
         return
-    argv: list[str] = []
-    url = None
-    credentials = servers.making.credentials
-    if "command" in table:
-        argv = program(table, folder=servers.making.folder)
-    else:
-        url = servers.making.address(table)
-    env = {}
-    for variable, text in table.texts("env").items():
-        env[variable] = template(text, credentials, table, f"env.{variable}")
+    making = servers.making
+    credentials = making.credentials
+    by_url = "url" in table
+    argv = [] if by_url else program(table, folder=making.folder)
+    url = making.address(table) if by_url else None
+    env = {
+        variable: template(text, credentials, table, f"env.{variable}")
+        for variable, text in table.texts("env").items()
+    }
     sent = headers(table, credentials)
     pass_env = variables(table)
     timeout = table.seconds("timeout")
@@ -78,7 +77,7 @@ def read_server(name: str, table: Table, servers: Servers) -> None:
         Server(
             name=name,
             command=argv,
-            folder=servers.making.folder,
+            folder=making.folder,
             env={n: t for n, t in env.items() if t is not None},
             pass_env=pass_env,
             url=url,

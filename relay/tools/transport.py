@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Self
@@ -18,7 +18,7 @@ import httpx
 
 from relay.errors import ToolError
 from relay.tools.addresses import Allowed, CheckedBackend
-from relay.tools.heads import Headed, header
+from relay.tools.heads import Headed
 from relay.tools.pace import Pace
 from relay.tools.registry import Failure
 
@@ -108,6 +108,10 @@ def _unseen(_request: Any, _status: int) -> None:
     """Take no notice."""
 
 
+def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
+    return next((value.lower() for key, value in headers if key.lower() == name), b"")
+
+
 @dataclass(frozen=True, slots=True)
 class _Generation:
     """One generation of the library: its two halves, and the bounded body that it takes."""
@@ -159,10 +163,10 @@ class _Transport:
         if isinstance(stream, Headed):
             stream.body_begins()
         self._saw(request, response.status)
-        if header(response.headers, b"content-encoding") not in (b"", b"identity"):
+        if _header(response.headers, b"content-encoding") not in (b"", b"identity"):
             await response.aclose()
             raise ToolError("the service packs its answer, although it was asked not to")
-        kind = header(response.headers, b"content-type")
+        kind = _header(response.headers, b"content-type")
         events = kind.startswith(b"text/event-stream")
         return self._library.httpx.Response(
             status_code=response.status,

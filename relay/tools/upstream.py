@@ -322,7 +322,7 @@ class Upstream:
             return Tool(
                 name,
                 description,
-                found.input_schema,
+                self._credentials.masked_within(found.input_schema),
                 handler,
                 blocking=False,
                 timeout=self.server.timeout,
@@ -351,6 +351,9 @@ class Upstream:
         client = self._client
         if client is None:
             raise ToolError(f"the MCP server {self.server.name} is not connected")
+        if len(self._leaving) >= _MOST_LEAVING:
+            self._lost.set()
+            raise ToolError(f"the MCP server {self.server.name} does not take what it is sent")
         try:
             result = await self._apart(client.call_tool(tool, args))
         except MCPError as error:
@@ -374,9 +377,6 @@ class Upstream:
 
     async def _apart(self, calling: Coroutine[Any, Any, T]) -> T:
         """Await a call of the library's; cancelled, leave it to tell a server that may be deaf."""
-        if len(self._leaving) >= _MOST_LEAVING:
-            calling.close()
-            raise ToolError(f"the MCP server {self.server.name} does not take what it is sent")
         task = asyncio.create_task(calling)
         try:
             return await asyncio.shield(task)

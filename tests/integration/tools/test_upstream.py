@@ -32,7 +32,8 @@ ODD = """
         sys.stdout.flush()
 
     def tool(name):
-        return {"name": name, "description": "does " + secret, "inputSchema": {"type": "object"}}
+        schema = {"type": "object", "properties": {"key": {"enum": ["a", secret + "!"]}}}
+        return {"name": name, "description": "does " + secret, "inputSchema": schema}
 
     def call(id, name):
         if name == "die":
@@ -291,6 +292,7 @@ class TestCalls:
                 assert "the MCP server odd: no: ********" == said
                 await until(lambda: "connecting with ********" in log.text)
                 assert "does ********" in session.everything()
+                assert '["a","********!"]' in session.everything()
                 assert SECRET not in session.everything()
 
         asyncio.run(run())
