@@ -77,6 +77,7 @@ class RemoteLoop:
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[RemoteSession, asyncio.Task[None]] = {}
         self._running = False
+        self._turn = 0
         self._counted = host.requests.copy()
         self._dead: dict[Identity, dict[str, float]] = {}
         self._unsubscribe = live.subscribe(lambda _old, _new: self._soon())
@@ -219,9 +220,10 @@ class RemoteLoop:
         self.engine.begin(session, request, wake, picked)
 
     def freed(self, session: object) -> None:
-        """See ``Owner.freed``: whoever waits for a slot looks whether it is free."""
-        for other in self.sessions:
-            if other is session or other.waiting.starved:
+        """See ``Owner.freed``: whoever waits for a slot looks whether it is free, in turns."""
+        self._turn = (self._turn + 1) % max(1, len(self.sessions))
+        for other in (*self.sessions[self._turn :], *self.sessions[: self._turn]):
+            if other is session or other.starved:
                 other.go_on()
 
     def _soon(self) -> None:

@@ -301,6 +301,11 @@ class RemoteSession:
             else:
                 self._begin(taken, wake)
 
+    @property
+    def starved(self) -> bool:
+        """Whether it waits for a slot, with requests or to look for some."""
+        return self._intake.waits or self.waiting.starved
+
     def go_on(self) -> None:
         """A slot may be free: execute what is claimed and waits, or claim more."""
         if self._intake.waits:
