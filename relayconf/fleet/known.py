@@ -16,6 +16,9 @@ from relayconf.state.clock import Clock, seconds_of
 
 FRESH, STALE, BLIND = "fresh", "stale", "blind"
 
+#: Where a kill stands that the server has lost.
+HELD = "fleet.json"
+
 #: A moment: the id of a boot, and milliseconds since it.
 Moment = Tuple[str, int]
 
@@ -62,6 +65,9 @@ class Known(NamedTuple):
         """
         if self.is_fresh(clock):
             return FRESH
+        if self.checked is None and since is None:
+            # Nobody has looked yet, so nobody can say for how long there was nothing to see.
+            return STALE
         ages = [self.age_ms(clock)]
         if since is not None and since[0] == clock.boot_id():
             ages.append(max(0, clock.boot_ms() - since[1]))
@@ -86,7 +92,8 @@ class Known(NamedTuple):
     def in_force(self, clock: Clock) -> Tuple[FleetEntry, ...]:
         """Return the entries that have not ended and are no tombstones; held kills come last."""
         found = [entry for entry in self.entries if not entry.tombstone]
-        found.extend(self.held)
+        lost = [e._replace(override=e.override._replace(store=HELD)) for e in self.held]
+        found.extend(lost)
         return tuple(e for e in found if not self.has_ended(e.override.end, clock))
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from relayconf.fleet import waiting
 from relayconf.fleet.engine import Change
+from relayconf.fleet.record import Position
 from relayconf.fleet.waiting import Waiting
 from relayconf.state.directory import StateDirectory
 
@@ -58,6 +59,24 @@ class Pending:
         """
         gone = set(ids)
         self._change(lambda there: [each for each in there if each.id not in gone])
+
+    def settle(self, change: Waiting, position: Position) -> None:
+        """Take off a change that the server has, so that what waits behind it builds upon it.
+
+        Args:
+            change: the change.
+            position: of the entry that stands at the server now.
+
+        Raises:
+            OSError: the queue cannot be written; it is still on it.
+        """
+
+        def edit(there: tuple[Waiting, ...]) -> list[Waiting]:
+            key = change.entry.key
+            rest = [each for each in there if each.id != change.id]
+            return [e._replace(expected=position) if e.entry.key == key else e for e in rest]
+
+        self._change(edit)
 
     def _change(self, edit: Callable[[tuple[Waiting, ...]], list[Waiting]]) -> None:
         with self._locked():

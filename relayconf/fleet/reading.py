@@ -40,6 +40,10 @@ class FleetReading(NamedTuple):
     problems: Tuple[Problem, ...] = ()
     latest: Tuple[FleetEntry, ...] = ()
 
+    def __repr__(self) -> str:
+        entries = f"{len(self.entries)} entries"
+        return f"FleetReading({tuple(self.position)!r}, {self.freshness!r}, {entries})"
+
     def expected(self, key: Key) -> Position:
         """Return the position of the entry that a change of some key is made in view of."""
         for entry in self.latest:
@@ -57,6 +61,7 @@ def read_fleet(
     *,
     group: Optional[str] = None,
     clock: Clock = SYSTEM,
+    since: Optional[Moment] = None,
     for_owner: bool = False,
 ) -> FleetReading:
     """Read what this host knows of its fleet, from its state directory alone.
@@ -66,10 +71,11 @@ def read_fleet(
         options: how the fleet is reached, and when nobody can go by it any more.
         group: the group that shares the directory.
         clock: freshness and ends are reckoned by it.
+        since: when a process began, which cannot be blind at once.
         for_owner: see ``relayconf.state.directory.find``.
     """
     known, queue, faults = read_files(path, group=group, for_owner=for_owner)
-    return reading_of(known, queue, options, clock=clock, faults=faults)
+    return reading_of(known, queue, options, clock=clock, since=since, faults=faults)
 
 
 def read_files(

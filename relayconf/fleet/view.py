@@ -54,6 +54,10 @@ class View:
         # The server's milliseconds less those since boot, as of its last answer.
         self._offset: int | None = None
 
+    def begin(self, known: Known) -> None:
+        """Begin with what a last good file says."""
+        self.known = known._replace(heartbeat_ms=self.known.heartbeat_ms)
+
     def moment(self) -> Moment:
         """Return the moment that it is: to be noted before the server is asked."""
         return self._clock.boot_id(), self._clock.boot_ms()

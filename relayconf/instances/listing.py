@@ -43,6 +43,8 @@ class Seen:
             it goes on with that once nothing overrides them any more.
         flags: its flags by name, each with ``value``, ``layer`` and ``status``.
         age_ms: how long ago it last looked.
+        fleet: what it has applied of the fleet: ``epoch``, ``revision``, ``head``, ``freshness``,
+            and ``pending``, the ids of changes that wait for the server.
     """
 
     id: str
@@ -58,6 +60,7 @@ class Seen:
     problems: tuple[str, ...] = ()
     flags: dict[str, Any] = field(default_factory=dict)
     age_ms: int = 0
+    fleet: dict[str, Any] = field(default_factory=dict)
 
     def declares(self, target: str, name: str) -> bool:
         """Whether a setting is its business; in doubt it is."""
@@ -185,6 +188,7 @@ class Listing:
             _texts(body.get("problems")),
             body["flags"] if isinstance(body.get("flags"), dict) else {},
             _age_ms(folder, body["id"]),
+            body["fleet"] if isinstance(body.get("fleet"), dict) else {},
         )
 
     def _child_lives(self, body: dict[str, Any], *, held: bool) -> bool:

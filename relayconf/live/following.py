@@ -29,6 +29,7 @@ from relayconf.state.directory import find, make
 from relayconf.values import present
 
 if TYPE_CHECKING:
+    from relayconf.live.infleet import InFleet
     from relayconf.live.snapshot import Live
 
 #: How often the sources are looked at without any event, in seconds: twice in the 1.5 s within
@@ -75,6 +76,7 @@ class Following:
         users: how many want it.
         appliers: who has to report before a snapshot counts as applied.
         directories: those whose changes call for a look, as of the last one.
+        fleet: the process's part in its fleet, where it has one.
     """
 
     def __init__(self, live: Live[Any], *, events: bool) -> None:
@@ -86,6 +88,7 @@ class Following:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._instance: Instance | None = None
+        self.fleet: InFleet | None = None
         self._said: dict[str, Any] = {}
         self._chores_at = 0.0
 
@@ -93,7 +96,10 @@ class Following:
         """Arm, register, then read: whatever is written from now on is seen, or was."""
         self._make_place()
         self._arm()
+        self._join_fleet()
         self._sign_on()
+        if self.fleet is not None:
+            self.fleet.start(self._known_as())
         self.live.poke()
         self._thread = threading.Thread(target=self._run, name="relayconf-live", daemon=True)
         self._thread.start()
@@ -117,17 +123,24 @@ class Following:
 
     def acknowledge(self) -> None:
         """Say what is applied, where everybody has applied it. The live settings' lock is held."""
-        instance, live = self._instance, self.live
-        if instance is None or not instance.registered:
+        instance, live, fleet = self._instance, self.live, self.fleet
+        here = instance is not None and instance.registered
+        if not here and fleet is None:
             return
         snapshot = live.snapshot
-        facts = {
+        facts: dict[str, Any] = {
             "pending_restart": list(snapshot.pending),
             "problems": self._problems(),
             "refused": sorted({name for each in tuple(self.appliers) for name in each.refused}),
             "flags": _flags(live),
         }
         late = any(applier.applied < snapshot.number for applier in tuple(self.appliers))
+        if fleet is not None:
+            applied = not late and not live.subscribers.deaf
+            fleet.acknowledge(self._known_as(), facts, applied=applied)
+            facts.update(fleet.facts(live.fleet))
+        if instance is None or not here:
+            return
         try:
             if live.subscribers.deaf:
                 instance.say(**facts)
@@ -142,6 +155,8 @@ class Following:
         """Begin anew in a forked child: another instance, another thread, nobody else to apply."""
         if self._instance is not None:
             self._instance.abandon()
+        if self.fleet is not None:
+            self.fleet.abandon()
         self._events.abandon()
         self._events = DirectoryEvents()
         self._stop = threading.Event()
@@ -149,9 +164,23 @@ class Following:
         self.start()
 
     def _leave(self) -> None:
+        fleet, self.fleet = self.fleet, None
+        if fleet is not None:
+            fleet.stop()
         instance, self._instance = self._instance, None
         if instance is not None:
             instance.sign_off()
+
+    def _join_fleet(self) -> None:
+        options, earlier = self.live.sources.fleet, self.fleet
+        if options is not None:
+            from relayconf.live.infleet import InFleet  # noqa: PLC0415 - only where there is one
+
+            self.fleet = InFleet(self.live, options, forked_from=earlier)
+
+    def _known_as(self) -> str | None:
+        instance = self._instance
+        return instance.id if instance is not None and instance.registered else None
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -167,6 +196,8 @@ class Following:
 
     def _turn(self) -> None:
         self.live.poke()
+        if self.fleet is not None:
+            self.fleet.follower.nudge()
         self._tend()
         if time.monotonic() >= self._chores_at:
             self._chores_at = time.monotonic() + LOOK_EVERY * 0.9
@@ -174,8 +205,10 @@ class Following:
 
     def _pause(self) -> float:
         reading = self.live.reading
-        end = None if reading is None else next_end_ms(reading.document, SYSTEM)
-        return LOOK_EVERY if end is None else min(LOOK_EVERY, end / 1000 + 0.001)
+        ends = [None if reading is None else next_end_ms(reading.document, SYSTEM)]
+        if self.fleet is not None:
+            ends.append(self.fleet.next_end_ms())
+        return min([LOOK_EVERY, *(end / 1000 + 0.001 for end in ends if end is not None)])
 
     def _do_chores(self) -> None:
         self._arm()
@@ -253,7 +286,11 @@ class Following:
         """
         directory = find(path, group=self.live.sources.state_group)
         if directory is not None:
-            Listing(directory).bury()
+            listing = Listing(directory)
+            if self.fleet is not None:
+                for instance in listing.dead():
+                    self.fleet.follower.bury(instance)
+            listing.bury()
             directory.close()
 
     def _problems(self) -> list[str]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from relayconf.errors import RelayconfError
 from relayconf.files.which import settings_files
+from relayconf.fleet.layer import fleet_layer
+from relayconf.fleet.options import FleetOptions
+from relayconf.fleet.reading import FleetReading, read_fleet
 from relayconf.layers import Layer, Sources, configured
 from relayconf.names import pointers
 from relayconf.overrides.layer import override_layer
@@ -37,20 +40,27 @@ class Found:
 
     Attributes:
         configured: the layers below the overrides.
-        override: the layer of overrides.
-        reading: where that comes from.
+        overriding: the layers of overrides: this host's, and the fleet's where there is one.
+        reading: where the first comes from.
+        fleet: where the second comes from.
         failure: why what is configured could not be read anew, if so.
     """
 
     configured: tuple[Layer, ...]
-    override: Layer
+    overriding: tuple[Layer, ...]
     reading: Reading
+    fleet: FleetReading | None = None
     failure: Problem | None = None
 
     @property
     def layers(self) -> list[Layer]:
         """All layers, low to high."""
-        return [*self.configured, self.override]
+        return [*self.configured, *self.overriding]
+
+    def kills(self, generation: int) -> tuple[Layer, ...]:
+        """Return the layers of overrides without their values, as of an earlier generation."""
+        host, *fleet = (layer._replace(entries=()) for layer in self.overriding)
+        return (host._replace(generation=generation), *fleet)
 
 
 class Rereader:
@@ -78,6 +88,9 @@ class Rereader:
         self._fixed = fixed is not None
         self._pointers = pointers(contract)
         self._reader = Reader(sources.state_dir, group=sources.state_group)
+        #: Says what the fleet says, in a process that follows it.
+        self.fleet: Callable[[], FleetReading] | None = None
+        self._begun = (clock.boot_id(), clock.boot_ms())
         #: What was read last of what is configured.
         self.configured: tuple[Layer, ...] = tuple(fixed or ())
         self._signature: object = None
@@ -117,8 +130,26 @@ class Rereader:
 
     def _found(self) -> Found:
         reading = self._reader.read()
-        layer = override_layer(self._contract, reading, clock=self._clock)
-        return Found(self.configured, layer, reading, self._failure)
+        host = override_layer(self._contract, reading, clock=self._clock)
+        options = self.sources.fleet
+        if options is None:
+            return Found(self.configured, (host,), reading, None, self._failure)
+        fleet = self._read_fleet(options)
+        layer = fleet_layer(self._contract, fleet, options, clock=self._clock)
+        return Found(self.configured, (host, layer), reading, fleet, self._failure)
+
+    def _read_fleet(self, options: FleetOptions) -> FleetReading:
+        if self.fleet is not None:
+            return self.fleet()
+        # One that does not follow yet goes by what its host knew last.
+        sources = self.sources
+        return read_fleet(
+            sources.state_dir,
+            options,
+            group=sources.state_group,
+            clock=self._clock,
+            since=self._begun,
+        )
 
     def _files(self) -> Iterator[str]:
         if self._fixed:

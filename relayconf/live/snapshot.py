@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from relayconf import report
 from relayconf.classes.plain import plain
 from relayconf.errors import RelayconfError
+from relayconf.fleet.reading import FleetReading
 from relayconf.layers import Layer, Sources
 from relayconf.live.rereading import Found, Rereader
 from relayconf.live.subscribers import Subscriber, Subscribers
@@ -88,6 +89,8 @@ class Live(Generic[S]):
         #: The overrides that are in force: their document's generation, and when it was written.
         self.generation = snapshot.generation
         self.written: tuple[str, int] | None = None
+        #: What the fleet says, as far as it is in force here; without a fleet, nothing.
+        self.fleet: FleetReading | None = None
         self.subscribers: Subscribers[Snapshot[S]] = Subscribers()
         self._rereader = rereader or Rereader(contract_of(type(snapshot.settings)), sources)
         self._found: Found | None = None
@@ -97,6 +100,10 @@ class Live(Generic[S]):
         self._following: Following | None = None
         self._renew_locks()
         _alive.add(self)
+
+    def hear_fleet(self, reading: Callable[[], FleetReading]) -> None:
+        """Ask somebody else than the state directory what the fleet says."""
+        self._rereader.fleet = reading
 
     def _renew_locks(self) -> None:
         self._swapping = threading.RLock()
@@ -144,8 +151,10 @@ class Live(Generic[S]):
             rereader = self._rereader
             if sources is not None:
                 rereader = Rereader(contract_of(type(self.current)), sources)
+                rereader.fleet = self._rereader.fleet
             found = rereader.read()
             self._take(found, found.layers)
+            self.fleet = found.fleet
             self._rereader, self._found, self._good = rereader, found, found.configured
             return self.snapshot
 
@@ -270,18 +279,20 @@ class Live(Generic[S]):
         # What the class's own validators refuse must not hold up a kill that came along with it.
         refusals: list[Problem] = []
         good = found.configured if self._good is None else self._good
-        kills = found.override._replace(entries=(), generation=self.generation)
-        for configured, override in (
-            (found.configured, found.override),
-            (good, found.override),
+        kills = found.kills(self.generation)
+        for configured, overriding in (
+            (found.configured, found.overriding),
+            (good, found.overriding),
             (good, kills),
         ):
             try:
-                self._take(found, [*configured, override])
+                self._take(found, [*configured, *overriding])
             except RelayconfError as error:
                 refusals.append(self._refusal(error))
             else:
                 self._good = configured
+                if overriding is not kills:
+                    self.fleet = found.fleet
                 break
         self.problems = (*self.problems, *dict.fromkeys(refusals))
 
