@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         common.print_json(answer)
     else:
-        common.print_text("\n".join(_lines(answer)))
+        common.print_text("\n".join(_lines(answer, list(_reasons(state, rows)))))
     return 0
 
 
@@ -200,7 +200,27 @@ def _instance(seen: Seen) -> dict[str, Any]:
     }
 
 
-def _lines(answer: dict[str, Any]) -> Iterator[str]:
+def _reasons(state: State, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield who overrides what, and why: a line for each override that is in force."""
+    found = {("override", *each.key): each for each in state.reading.document.overrides}
+    if state.fleet is not None:
+        entries = state.fleet.reading.entries
+        found.update({("fleet", *each.override.key): each.override for each in entries})
+    for row in rows:
+        override = found.get((row["layer"], row["target"], row["name"], str(row["kind"])))
+        if override is not None:
+            facts = {
+                "by": override.actor,
+                "for": override.incident,
+                "at": override.made_at,
+                "until": None if override.end is None else override.end.at,
+            }
+            told = "".join(f" {word} {excerpt(text, 60)}" for word, text in facts.items() if text)
+            why = f": {excerpt(override.reason, 200)}" if override.reason else ""
+            yield f"{row['name']} was {_state(row)}{told}{why}"
+
+
+def _lines(answer: dict[str, Any], reasons: list[str]) -> Iterator[str]:
     yield f"generation {answer['generation']}, state directory {answer['state_dir'] or '(none)'}"
     if "fleet" in answer:
         yield _heading(answer["fleet"])
@@ -211,6 +231,9 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         ]
         yield ""
         yield table(("TARGET", "NAME", "VALUE", "LAYER", "STATE"), rows)
+    if reasons:
+        yield ""
+        yield from reasons
     yield ""
     yield _instances(answer)
     if answer["problems"]:

@@ -142,11 +142,12 @@ class TestDocuments:
         texts | st.none(),
         st.none() | st.builds(End, st.just("2026-11-30T12:00:00Z"), texts.filter(bool), counts),
         counts,
+        st.just("overrides.json"),
     )
 
     @given(
         counts,
-        st.builds(Pin, counts, texts, st.just(())),
+        st.just(Pin()) | st.builds(Pin, st.integers(1, 2**62), texts, st.just(())),
         st.lists(overrides, max_size=4, unique_by=lambda o: o.key),
     )
     def test_writing_and_reading(self, generation: int, pin: Pin, entries: list[Override]) -> None:

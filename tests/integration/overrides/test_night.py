@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -51,3 +52,20 @@ def test_a_dry_run_spells_values_as_they_are_written(place: Any) -> None:
     place.start()
     done = place.kill("--dry-run")
     assert "APP_FAST is true now" in done.out
+
+
+def test_status_says_whose_override_it_is(place: Any) -> None:
+    """Whoever comes second sees who, why, for which incident and until when, and no more."""
+    place.kill("--incident", "INC-1", "--actor", "ann", "--ttl", "1h")
+    place.command("set", "APP_N=7", "--reason", "slower", "--actor", "bob")
+    out = place.command("status").out
+    assert re.search(r"APP_FAST was killed by ann for INC-1 at \S+Z until \S+Z: a test\n", out)
+    assert re.search(r"APP_N was set by bob at \S+Z: slower\n", out)
+    place.command("restore", "--all", "--reason", "r")
+    assert " was " not in place.command("status").out
+
+
+def test_status_takes_an_entry_that_says_next_to_nothing(place: Any, a_kill: Any) -> None:
+    """One that somebody wrote by hand is named with what it has."""
+    place.write({**a_kill, "reason": "by\x1b[31mhand"})
+    assert "APP_FAST was killed: by\\x1b[31mhand\n" in place.command("status").out
