@@ -28,7 +28,8 @@ async def serve(folder: Path) -> None:
 
     async def slow(number: int) -> str:
         await quick(number)
-        await asyncio.sleep(0.1)
+        # Long enough for a runner to look whether it was cancelled.
+        await asyncio.sleep(0.3)
         return str(number)
 
     tools = {"quick": quick, "slow": slow}

@@ -1,8 +1,9 @@
 """The protocol as a state machine: whatever happens in whatever order, no request runs twice.
 
-Requests are published, withdrawn and waited for, runners are started, stopped and killed, in orders
-that hypothesis makes up. After each step it holds that no tool has run twice; at the end a runner
-is there, and every request that was not withdrawn has one answer that agrees with what has run.
+Requests are published, withdrawn, cancelled and waited for, runners are started, stopped and
+killed, in orders that hypothesis makes up. After each step it holds that no tool has run twice; at
+the end a runner is there, every request that nobody took back has one answer that agrees with what
+has run, and no runner has anything any more.
 """
 
 from __future__ import annotations
@@ -74,6 +75,17 @@ class Machine(RuleBasedStateMachine):
         self.open.remove(number)
         self.withdrawn.add(number)
 
+    @rule(choice=st.integers(0, 99))
+    def cancel(self, choice: int) -> None:
+        """A writer gives up what a runner has, or has answered in this moment."""
+        if not self.open:
+            return
+        number = self.open[choice % len(self.open)]
+        if (self.session / f"n{number}.req.json").exists():
+            return
+        (self.session / f"n{number}.cancel").touch()
+        self.open.remove(number)
+
     @precondition(lambda self: len(self.runners) < 3)
     @rule()
     def start(self) -> None:
@@ -123,7 +135,7 @@ class Machine(RuleBasedStateMachine):
             if not self.runners:
                 self.start()
             deadline = time.monotonic() + PATIENCE
-            while self.open:
+            while self.open or any(self.session.glob("*.claim.*")):
                 self.collect()
                 assert time.monotonic() < deadline, sorted(p.name for p in self.session.iterdir())
                 time.sleep(0.005)
