@@ -1,6 +1,6 @@
 """Following: a process that keeps up with its sources, and is known to those who change them.
 
-A thread looks every second, and at once where a directory's event tells of a change: events only
+A thread looks every ``LOOK_EVERY`` seconds, and at once where a directory's event tells of a change: events only
 wake, the look underneath is what finds. It keeps the process registered among the live instances,
 says what is applied once everybody who applies anything has, and is the one to notice the end of an
 override. Nothing here can stop the process: what fails is logged once and tried again.
@@ -89,7 +89,6 @@ class Following:
         self._thread: threading.Thread | None = None
         self._instance: Instance | None = None
         self.fleet: InFleet | None = None
-        self._said: dict[str, Any] = {}
         self._chores_at = 0.0
 
     def start(self) -> None:

@@ -217,7 +217,7 @@ class Live(Generic[S]):
     def follow(self, *, events: bool = True) -> Following:
         """Follow the sources from now on, and register as a live instance.
 
-        A daemon thread looks every second, and at once where it is told of a change. Following
+        A daemon thread looks more than once a second, and at once where it is told of a change. Following
         twice is counted; ``close`` ends one of both.
 
         Args:
