@@ -147,7 +147,9 @@ class Hub:
 
     def unwatch(self, watch: Watch) -> None:
         """End a watch. What it had reported before may still be acted on."""
-        if self._watches.pop(watch.wd, None) is not None:
+        # A directory that was moved has one number for both of its sessions, the old and the new.
+        if self._watches.get(watch.wd) is watch:
+            del self._watches[watch.wd]
             self._remove(watch.wd)
 
     def notice(self, path: str, changed: OnChange) -> int:

@@ -242,7 +242,9 @@ class Place:
             self._unwatched.note(error.errno or 0, f"no file events ({error.strerror})")
             return
         self.watch = watch
-        if not hub.sees(watch, RELAY_JSON, self.announce) and self._announced:
+        seen = hub.sees(watch, RELAY_JSON, self.announce)
+        # RACE: a directory that was moved in this very moment has lost its watch by that alone.
+        if not seen and self._announced and self.watch is watch:
             self._unwatched.note(0, "this file system gives no events")
             self.disarm()
             return

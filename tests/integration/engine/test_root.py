@@ -56,6 +56,22 @@ class TestFinding:
         expected = [text(said) for said in ("there before", "came later", "came again")]
         assert expected == asyncio.run(go())
 
+    def test_one_that_gets_another_name(self, hand: Any) -> None:
+        """A directory that is moved within the root goes on being watched, under its new name."""
+
+        async def go() -> Response:
+            one, two = hand.beside("one"), hand.folder / "root" / "two"
+            async with hand.root_runner(poll=timedelta(seconds=50)) as runner:
+                await one.call("echo", text="before")
+                one.session.rename(two)
+                await hand.until(lambda: runner.sessions == (str(two),))
+                one.session = two
+                said: Response = await one.call("echo", text="after")
+                assert runner.counters.polls < 20
+                return said
+
+        assert text("after") == asyncio.run(go())
+
     def test_many_at_once_hold_nobody_up(self, hand: Any) -> None:
         """Of hundreds that appear at once, few are started in one turn of the event loop."""
         most = 0

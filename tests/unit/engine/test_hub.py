@@ -87,6 +87,19 @@ class TestWaiting:
 
         play(tmp_path, act)
 
+    def test_two_for_one_directory(self, tmp_path: Path) -> None:
+        """The end of an older watch leaves a newer one of the same directory as it is."""
+
+        async def act(scene: Scene) -> None:
+            newer = Ears()
+            scene.hub.watch(scene.fd, newer)
+            scene.hub.unwatch(scene.watch)
+            scene.appear("a.req.json")
+            assert "activity" == await scene.hub.wait(30)
+            assert ["a"] == newer.heard
+
+        play(tmp_path, act)
+
     def test_an_event_between_two_waits_is_kept(self, tmp_path: Path) -> None:
         """What happens while nobody waits ends the next wait, and only that one."""
 
