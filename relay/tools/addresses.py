@@ -102,6 +102,9 @@ class CheckedBackend:
         self._unreachable = unreachable
         self._broken = broken
         self._threads: Threads | None = None
+        #: Names that are being resolved: whoever asks for one meanwhile waits for the same answer,
+        #: so that a silent name server takes one thread for each, and leaves the others' free.
+        self._looking: dict[tuple[str, int], asyncio.Task[Sequence[Address]]] = {}
 
     async def connect_tcp(
         self,
@@ -148,6 +151,8 @@ class CheckedBackend:
         if self._threads is not None:
             self._threads.close()
             self._threads = None
+        for task in self._looking.values():
+            task.cancel()
 
     async def _judged(self, stream: Any, host: str) -> Any:
         peer = stream.get_extra_info("server_addr")
@@ -161,6 +166,20 @@ class CheckedBackend:
             return [ipaddress.ip_address(host.strip("[]"))]
         except ValueError:
             pass
+        name = (host, port)
+        task = self._looking.get(name)
+        if task is None:
+            task = self._looking[name] = asyncio.create_task(self._look(host, port))
+            task.add_done_callback(partial(self._looked, name))
+        return await asyncio.shield(task)
+
+    def _looked(self, name: tuple[str, int], task: asyncio.Task[Any]) -> None:
+        del self._looking[name]
+        if not task.cancelled():
+            # Those that have waited for it may all have gone.
+            task.exception()
+
+    async def _look(self, host: str, port: int) -> Sequence[Address]:
         if self._threads is None:
             self._threads = Threads(asyncio.get_running_loop(), most=_RESOLVERS)
         look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)

@@ -164,6 +164,31 @@ class TestErrors:
 
         asyncio.run(run())
 
+    def test_a_caller_that_gives_up(self, offer: Any, service: Any) -> None:
+        """A request whose caller takes it back is ended, and the service sees that."""
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+            begun.set()
+            try:
+                while True:
+                    writer.write(b".")
+                    await writer.drain()
+                    await asyncio.sleep(0.01)
+            except ConnectionError:
+                ended.set()
+
+        async def run() -> None:
+            async with service(behave) as served, offer(tool(served.port)) as session:
+                call = asyncio.create_task(session.call("ask"))
+                async with asyncio.timeout(20):
+                    await begun.wait()
+                    call.cancel()
+                    await ended.wait()
+
+        asyncio.run(run())
+
     def test_a_huge_answer(self, offer: Any, service: Any) -> None:
         """An answer over the bound ends the reading, whatever its head says."""
         sent = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -40,6 +41,40 @@ class TestAddresses:
 
         asyncio.run(run())
         assert host.strip("[]") in log.text
+
+    def test_a_name_server_that_is_silent(
+        self, offer: Any, service: Any, http: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Calls of a name that is not resolved end in their time, and hold up no other name's."""
+        silent, asked = threading.Event(), []
+
+        def lookup(host: str, port: int, **_: Any) -> list[Any]:
+            asked.append(host)
+            if host == "silent.test":
+                silent.wait(60)
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+        monkeypatch.setattr(socket, "getaddrinfo", lookup)
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(http(200, b"ok"))
+
+        async def run() -> None:
+            async with service(behave) as served:
+                two = "".join(
+                    f'[tools.{name}]\ntimeout = "{time}"\n[tools.{name}.http]\n'
+                    f'url = "http://{name}.test:{served.port}/"\n'
+                    for name, time in (("silent", "500ms"), ("other", "20s"))
+                )
+                async with offer(LOCAL + two) as session:
+                    calls = (session.failure("silent") for _ in range(20))
+                    said = [error.code for error in await asyncio.gather(*calls)]
+                    assert ["timeout"] * 20 == said
+                    assert "ok" == await session.call("other")
+                    assert ["silent.test", "other.test"] == asked
+                    silent.set()
+
+        asyncio.run(run())
 
     def test_a_name_that_moves(
         self, offer: Any, service: Any, http: Any, monkeypatch: pytest.MonkeyPatch
