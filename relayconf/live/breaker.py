@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from relayconf.errors import RelayconfError
 from relayconf.overrides.attempt import Edit
 from relayconf.overrides.changes import Assignment, Because, kill
-from relayconf.overrides.document import Document
+from relayconf.overrides.document import Document, Override
 from relayconf.overrides.store import Store
-from relayconf.overrides.ttl import is_over
+from relayconf.overrides.ttl import is_over, left_ms
 from relayconf.setting import Contract, Setting
 from relayconf.state.clock import SYSTEM, Clock
 from relayconf.state.directory import make
@@ -24,6 +24,9 @@ from relayconf.values import render
 #: A flag that trips again at once is killed for twice as long each time, up to this many times its
 #: window.
 _LONGEST = 12
+
+#: A kill by another breaker that still has this share of the time to go is as good as a new one.
+_AS_LONG = 0.9
 
 #: Who did it, in the audit.
 AUTO = "auto"
@@ -105,6 +108,14 @@ class Breaker:
         self._reported = {who: at for who, at in self._reported.items() if at > oldest}
 
 
+def _stays(there: Override, ttl_ms: int, clock: Clock) -> bool:
+    """Whether a kill is somebody else's, or lasts about as long as the one to replace it."""
+    if is_over(there.end, clock):
+        return False
+    left = left_ms(there.end, clock)
+    return there.actor != AUTO or left is None or left >= ttl_ms * _AS_LONG
+
+
 def trip(
     path: str,
     contract: Contract,
@@ -117,7 +128,8 @@ def trip(
 ) -> None:
     """Kill a flag for a while in one state directory, as ``auto``.
 
-    A kill that somebody else has made stays as it is: it must not end with this one.
+    A kill that somebody else has made stays as it is: it must not end with this one. So does one
+    that another process's breaker has just made for the same harm.
 
     Args:
         path: the state directory.
@@ -140,9 +152,9 @@ def trip(
 
         def edit(document: Document) -> Edit:
             there = document.find(flag.target, flag.name, "kill")
-            if there is None or there.actor == AUTO or is_over(there.end, clock):
-                return editing(document)
-            return Edit(document.overrides, document.quarantined)
+            if there is not None and _stays(there, ttl_ms, clock):
+                return Edit(document.overrides, document.quarantined)
+            return editing(document)
 
         Store(directory, clock=clock).change(edit)
     finally:

@@ -1,9 +1,10 @@
 """Following: a process that keeps up with its sources, and is known to those who change them.
 
-A thread looks every ``LOOK_EVERY`` seconds, and at once where a directory's event tells of a change: events only
-wake, the look underneath is what finds. It keeps the process registered among the live instances,
-says what is applied once everybody who applies anything has, and is the one to notice the end of an
-override. Nothing here can stop the process: what fails is logged once and tried again.
+A thread looks more than once a second, and at once where a directory's event tells of a change:
+events only wake, the look underneath is what finds. It keeps the process registered among the live
+instances, says what is applied once everybody who applies anything has, and is the one to notice
+the end of an override. Nothing here can stop the process: what fails is logged once, and tried
+again.
 """
 
 from __future__ import annotations

@@ -217,8 +217,8 @@ class Live(Generic[S]):
     def follow(self, *, events: bool = True) -> Following:
         """Follow the sources from now on, and register as a live instance.
 
-        A daemon thread looks more than once a second, and at once where it is told of a change. Following
-        twice is counted; ``close`` ends one of both.
+        A daemon thread looks more than once a second, and at once where it is told of a change.
+        Following twice is counted; ``close`` ends one of both.
 
         Args:
             events: watch the directories; without it whoever calls this does, and pokes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,24 @@ class TestTripping:
         trip(str(path), *flag, reason="again", ttl_ms=1)
         (kill,) = parse((path / "overrides.json").read_bytes()).overrides
         assert ("anna", None) == (kill.actor, kill.end)
+
+    def test_many_at_once_kill_once(self, tmp_path: Path, flag: Any) -> None:
+        """Processes that count the same harm at once make one kill, and one line of the audit."""
+        path = str(tmp_path / "state")
+        with ThreadPoolExecutor(8) as pool:
+            for number in range(24):
+                pool.submit(trip, path, *flag, reason=f"by {number}", ttl_ms=300_000)
+        assert 1 == len((tmp_path / "state" / "audit.jsonl").read_text().splitlines())
+
+    def test_a_longer_one_takes_the_place_of_a_shorter_one(self, tmp_path: Path, flag: Any) -> None:
+        """A flag that trips again stays away longer, also where another process tripped first."""
+        path = tmp_path / "state"
+        ends = []
+        for ttl_ms in (300_000, 600_000, 300_000):
+            trip(str(path), *flag, reason="again", ttl_ms=ttl_ms)
+            (kill,) = parse((path / "overrides.json").read_bytes()).overrides
+            ends.append(kill.end)
+        assert ends[0] != ends[1] == ends[2]
 
     def test_only_a_flag_has_a_safe_value(self, tmp_path: Path, flag: Any) -> None:
         """Anything else is refused."""
