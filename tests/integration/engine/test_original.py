@@ -86,11 +86,14 @@ class TestItsWriter:
     def test_what_else_may_come(self, hand: Any, root: Path, node: str) -> None:
         """Calls without arguments, of a tool that fails, that pauses, that is not there."""
 
+        async def echo(text: str = "none") -> str:
+            return text
+
         async def fail() -> str:
             raise ToolError("no such luck")
 
         async def go() -> dict[str, str]:
-            tools = {"echo": lambda text="none": text, "fail": fail, "park": lambda: PAUSED}
+            tools = {"echo": echo, "fail": fail, "park": lambda: PAUSED}
             async with hand.runner(tools):
                 calls = [{"id": tool, "tool": tool} for tool in ("echo", "fail", "park", "gone")]
                 return await make_calls(node, root, hand.session, calls)
