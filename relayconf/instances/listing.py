@@ -18,6 +18,7 @@ from relayconf.contract import reading as contracts
 from relayconf.errors import ContractError
 from relayconf.instances import files
 from relayconf.instances.register import now_ms, pid_space, start_time_of
+from relayconf.instances.silent import silent_ones
 from relayconf.setting import Contract
 from relayconf.state.clock import SYSTEM, Clock
 from relayconf.state.directory import StateDirectory
@@ -39,6 +40,8 @@ class Seen:
         restart_only: it took its settings at its start and never looks again.
         pending_restart: settings that changed and wait for its next start.
         refused: settings that it cannot go by; what was in force before still is.
+        silent: it goes by the directory and cannot write there; what it is, and what it has applied,
+            is not known.
         frozen: settings that stand in its environment as they were overridden at its start, so that
             it goes on with that once nothing overrides them any more.
         flags: its flags by name, each with ``value``, ``layer`` and ``status``.
@@ -60,10 +63,13 @@ class Seen:
     problems: tuple[str, ...] = ()
     flags: dict[str, Any] = field(default_factory=dict)
     age_ms: int = 0
+    silent: bool = False
     fleet: dict[str, Any] = field(default_factory=dict)
 
     def declares(self, target: str, name: str) -> bool:
         """Whether a setting is its business; in doubt it is."""
+        if self.silent:
+            return True
         if target != self.target:
             return False
         return self.contract is None or name in self.contract.settings
@@ -88,6 +94,10 @@ class Listing:
 
     def live(self) -> list[Seen]:
         """Return the live instances, by target and process id."""
+        found = [*self._registered(), *map(_silent, silent_ones(self._state))]
+        return sorted(found, key=lambda seen: (seen.target, seen.host, seen.pid, seen.id))
+
+    def _registered(self) -> list[Seen]:
         folder = self._folder()
         if folder is None:
             return []
@@ -96,9 +106,7 @@ class Listing:
             found = [(body, seen) for body in bodies if (seen := self._judge(folder, body))]
         finally:
             folder.close()
-        return sorted(
-            _each_process_once(found), key=lambda seen: (seen.target, seen.host, seen.pid, seen.id)
-        )
+        return list(_each_process_once(found))
 
     def dead(self) -> list[str]:
         """Return the ids of the instances that have an entry here and are dead."""
@@ -204,6 +212,14 @@ class Listing:
         if name not in self._contracts:
             self._contracts[name] = _read_contract(folder, name)
         return self._contracts[name]
+
+
+def _silent(pid: int) -> Seen:
+    why = "it can read the state directory and not write it; it obeys, and cannot say so"
+    host = os.uname().nodename
+    return Seen(
+        f"silent-{pid}", "unknown", pid, host, None, None, False, problems=(why,), silent=True
+    )
 
 
 def _each_process_once(found: Iterable[tuple[dict[str, Any], Seen]]) -> Iterator[Seen]:

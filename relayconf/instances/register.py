@@ -17,6 +17,7 @@ from relayconf.contract.document import to_document
 from relayconf.contract.reading import fingerprint
 from relayconf.errors import StateError
 from relayconf.instances import applied, files
+from relayconf.instances.silent import hold
 from relayconf.setting import Contract
 from relayconf.state.clock import SYSTEM, Clock, stamp
 from relayconf.state.directory import StateDirectory, make
@@ -45,7 +46,7 @@ class Instance:
         self._clock = clock
         self._process = process_facts()
         self._folder: StateDirectory | None = None
-        self._lock = -1
+        self._lock = self._silent = -1
         self._said: dict[str, Any] = {}
         self._unsaid: dict[str, Any] = {}
         self._applied: int | None = None
@@ -56,7 +57,7 @@ class Instance:
         return self._folder is not None
 
     def sign_on(self) -> None:
-        """Register: nothing has been applied yet.
+        """Register: nothing has been applied yet. Where that fails, be known as a silent one.
 
         Raises:
             StateError: the state directory cannot be used.
@@ -76,6 +77,7 @@ class Instance:
                 raise
         except OSError as error:
             self.abandon()
+            self._silent = hold(self._path)
             raise StateError(
                 f"the state directory {self._path} cannot hold this process's registration: "
                 f"{error.strerror or error}; kills are obeyed where they can be read, and not "
@@ -172,9 +174,10 @@ class Instance:
 
     def abandon(self) -> None:
         """Close the descriptors and leave the entry as it is: a forked child's are its parent's."""
-        lock, self._lock = self._lock, -1
-        if lock >= 0:
-            os.close(lock)
+        for fd in (self._lock, self._silent):
+            if fd >= 0:
+                os.close(fd)
+        self._lock = self._silent = -1
         folder, self._folder = self._folder, None
         if folder is not None:
             folder.close()

@@ -267,8 +267,7 @@ class Following:
         sources = self.live.sources
         if sources.state_dir is None:
             return
-        if self._instance is not None:
-            self._instance.abandon()
+        before = self._instance
         contract = contract_of(type(self.live.current))
         instance = Instance(sources.state_dir, contract, group=sources.state_group)
         try:
@@ -277,6 +276,9 @@ class Following:
         except StateError as error:
             self._complain(str(error))
         self._instance = instance
+        if before is not None:
+            # Only now, so that at no instant one that cannot register seems not to be there.
+            before.abandon()
 
     def _bury(self, path: str) -> None:
         """Remove what dead instances have left, so that one that is restarted often leaves little.

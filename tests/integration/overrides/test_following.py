@@ -225,14 +225,22 @@ class TestReadOnly:
     def test_a_process_obeys_and_cannot_say_so(
         self, place: Any, a_kill: Any, prefix: tuple[str, ...]
     ) -> None:
-        """It goes by every change, and shows in no status."""
+        """It goes by every change, is known by its process id, and keeps the answer at 3."""
         place.write(a_kill)
         environment = {"STATE": str(place.state)}
         program = place.start(prefix=prefix, environment=environment)
         assert not program.last["fast"]
         place.write()
         assert program.until(fast=True)
+        (seen,) = place.status()["instances"]
+        assert (program.process.pid, None) == (seen["pid"], seen["generation"])
+        done = place.kill("--wait", "100ms")
+        assert (3, True) == (done.code, "cannot say so" in done.out)
+        program.until(fast=False)
+        program.kill()
+        place.settle()
         assert [] == place.status()["instances"]
+        assert 4 == place.kill("--wait", "100ms").code
 
     @pytest.mark.parametrize("prefix", read_only())
     def test_a_command_changes_nothing(self, place: Any, prefix: tuple[str, ...]) -> None:
