@@ -261,5 +261,5 @@ class Fleet(RuleBasedStateMachine):
                 assert reader.view.known.is_fresh(self.clock)
 
 
-Fleet.TestCase.settings = settings(max_examples=200, stateful_step_count=50)
+Fleet.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
 TestFleet = Fleet.TestCase

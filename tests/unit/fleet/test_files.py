@@ -1,0 +1,182 @@
+"""What a host keeps of its fleet: the last good file, the queue, and what both come to."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relayconf.fleet import lastgood, waiting
+from relayconf.fleet.conformance import kill, restore
+from relayconf.fleet.engine import Change
+from relayconf.fleet.keeping import Keeper
+from relayconf.fleet.known import Known
+from relayconf.fleet.memory import MemoryServer
+from relayconf.fleet.options import FleetOptions
+from relayconf.fleet.pending import Pending
+from relayconf.fleet.reading import FleetReading, read_fleet
+from relayconf.fleet.record import NOWHERE, Position
+from relayconf.fleet.view import View
+from relayconf.overrides.ttl import end_after
+from relayconf.state.clock import SYSTEM
+from relayconf.state.directory import StateDirectory, make
+
+OPTIONS = FleetOptions("redis://127.0.0.1:1")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[StateDirectory]:
+    """Return a state directory."""
+    directory = make(str(tmp_path / "state"))
+    yield directory
+    directory.close()
+
+
+def viewed(*changes: Change) -> View:
+    """Return a view of a server with some changes."""
+    server = MemoryServer()
+    for change in changes:
+        assert server.change(change).accepted
+    view = View(heartbeat_ms=1000)
+    view.take_snapshot(server.snapshot(), view.moment())
+    return view
+
+
+def read(state: StateDirectory) -> FleetReading:
+    return read_fleet(state.path, OPTIONS)
+
+
+class TestLastGood:
+    def test_it_comes_back_as_it_was(self) -> None:
+        """Entries, held kills, position and stamp survive the file."""
+        known = viewed(kill("A", "k1"), replace(kill("B", "k2"), ttl_ms=60_000)).known
+        known = known._replace(held=known.entries[:1], lost=True)
+        assert known == lastgood.parse(lastgood.render(known))
+
+    @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "no object", "deep"])
+    def test_a_damaged_file_is_none(self, state: StateDirectory, damage: str) -> None:
+        """Any damage is noticed, said, and followed by starting from nothing."""
+        data = lastgood.render(viewed(kill("A", "k1")).known)
+        damaged = {
+            "cut": data[:-20],
+            "changed": data.replace(b'"A"', b'"B"'),
+            "empty": b"",
+            "no object": b"[1]",
+            "deep": b"[" * 100_000,
+        }[damage]
+        Path(state.path, lastgood.NAME).write_bytes(damaged)
+        reading = read(state)
+        assert () == reading.entries
+        assert ["fleet-damaged"] == [p.code for p in reading.problems if p.severity == "error"]
+
+    def test_a_stamp_makes_a_file_fresh(self, state: StateDirectory) -> None:
+        """The stamp beside the file tells that what it says is still all there is."""
+        view = viewed(kill("A", "k1"))
+        boot, now = view.moment()
+        lastgood.write(state, view.known._replace(checked=(boot, max(0, now - 60_000))))
+        assert "stale" == read(state).freshness
+        lastgood.write_stamp(state, view.known.position, (boot, now))
+        assert "fresh" == read(state).freshness
+        lastgood.write_stamp(state, view.known.position._replace(head="other"), (boot, now))
+        assert "stale" == read(state).freshness
+
+    def test_many_processes_write_it_once(self, state: StateDirectory) -> None:
+        """Who finds the file as it would write it leaves it alone."""
+        view = viewed(kill("A", "k1"))
+        keeper = Keeper(state.path)
+        keeper.keep(view)
+        before = os.stat(Path(state.path, lastgood.NAME)).st_ino
+        keeper.keep(view)
+        assert before == os.stat(Path(state.path, lastgood.NAME)).st_ino
+
+    def test_who_is_behind_overwrites_nothing(self, state: StateDirectory) -> None:
+        """A process whose last answer is older leaves what a later one wrote."""
+        server = MemoryServer()
+        server.change(kill("A", "k1"))
+        behind = View(heartbeat_ms=1000)
+        boot, now = behind.moment()
+        behind.take_snapshot(server.snapshot(), (boot, max(0, now - 500)))
+        server.change(kill("B", "k2"))
+        ahead = View(heartbeat_ms=1000)
+        ahead.take_snapshot(server.snapshot(), (boot, now))
+        Keeper(state.path).keep(ahead)
+        Keeper(state.path).keep(behind)
+        known, _ = lastgood.read(state)
+        assert 2 == known.position.revision
+        assert {"A", "B"} == {e.override.name for e in behind.known.in_force(SYSTEM)}
+
+
+class TestQueue:
+    def test_it_is_in_force_at_once(self, state: StateDirectory) -> None:
+        """A kill that waits is in force on this host, and named."""
+        Pending(state).add([kill("A", "k1")])
+        reading = read(state)
+        assert ["k1"] == [entry.override.id for entry in reading.entries]
+        assert ("k1",) == reading.pending
+        assert "fleet-pending.json#k1" == reading.entries[0].override.origin
+        assert "fleet-pending" in {problem.code for problem in reading.problems}
+
+    def test_a_restore_that_waits_releases(self, state: StateDirectory) -> None:
+        """A tombstone that waits takes the fleet's kill out of force on this host."""
+        lastgood.write(state, viewed(kill("A", "k1")).known)
+        Pending(state).add([restore("A", "r1")])
+        assert () == read(state).entries
+
+    def test_the_last_change_counts(self, state: StateDirectory) -> None:
+        """Of several that wait for one entry the last is in force; all of them are kept."""
+        pending = Pending(state)
+        pending.add([kill("A", "k1")])
+        pending.add([restore("A", "r1")])
+        assert () == read(state).entries
+        assert ["k1", "r1"] == [each.id for each in pending.read()]
+
+    def test_an_end_that_waits(self, state: StateDirectory) -> None:
+        """A change that waits ends by this host's clocks."""
+        change = kill("A", "k1")
+        override = change.entry.override._replace(end=end_after(-1, SYSTEM))
+        ended = replace(change, entry=change.entry._replace(override=override))
+        Pending(state).add([ended])
+        assert () == read(state).entries
+
+    def test_what_waits_behind_builds_upon_it(self, state: StateDirectory) -> None:
+        """Once the first is merged, the next is made in view of it, whoever merges that."""
+        pending = Pending(state)
+        pending.add([kill("A", "k1"), kill("B", "k2"), restore("A", "r1", Position("old", 1))])
+        pending.settle(pending.read()[0], Position("new", 7))
+        found = {each.id: each.expected for each in pending.read()}
+        assert {"k2": NOWHERE, "r1": Position("new", 7)} == found
+
+    @pytest.mark.parametrize("body", ["", "[]", '{"version": 1}', '{"version": 2, "changes": []}'])
+    def test_a_queue_that_is_none(self, state: StateDirectory, body: str) -> None:
+        """A file that cannot be used is said to be, and holds up nothing."""
+        Path(state.path, waiting.NAME).write_text(body)
+        assert "fleet-damaged" in {problem.code for problem in read(state).problems}
+
+    def test_a_bad_change_spoils_no_other(self, state: StateDirectory) -> None:
+        """Changes are judged one by one."""
+        Pending(state).add([kill("A", "k1")])
+        file = Path(state.path, waiting.NAME)
+        body = json.loads(file.read_text())
+        body["changes"].insert(0, {"kind": "set"})
+        file.write_text(json.dumps(body))
+        assert ["k1"] == [entry.override.id for entry in read(state).entries]
+
+    def test_what_the_server_has_waits_no_more(self, state: StateDirectory) -> None:
+        """A change that was merged, and could not be taken off the queue, counts once."""
+        lastgood.write(state, viewed(kill("A", "k1")).known)
+        Pending(state).add([kill("A", "k1")])
+        reading = read(state)
+        assert ((), 1) == (reading.pending, len(reading.entries))
+
+
+class TestNothing:
+    def test_nothing_is_known(self, tmp_path: Path) -> None:
+        """A host without any file knows nothing, and makes no directory."""
+        reading = read_fleet(str(tmp_path / "none"), OPTIONS)
+        assert ((), "stale") == (reading.entries, reading.freshness)
+        assert not (tmp_path / "none").exists()
+        assert Known() == lastgood.parse(lastgood.render(Known()))
