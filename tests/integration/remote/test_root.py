@@ -241,7 +241,7 @@ if "daemon" in available():
             async def story() -> None:
                 proxy = Breaking(daemon_server.port, lambda a: "500" if broken(a) else "")
                 await proxy.start()
-                root = Root(tmp_path, lambda: None)
+                root = Root(tmp_path, MemoryHost)
                 boxes = [root.beside(f"s{number}") for number in range(4)]
                 runner = serve(root, proxy.port)
                 try:

@@ -17,7 +17,6 @@ from relay.remote.limits import RemoteLimits
 from relay.remote.report import Claim, Report
 from relay.remote.waiting import Waiting
 
-
 #: More turns than the relays of a test need at one time, however many they are.
 _TURNS = 100
 

@@ -256,3 +256,50 @@ class TestTrouble:
         sandbox = play(story)
         assert 0 == sandbox.counters.failures
         assert {"free"} == {d.take for d in sandbox.drains}
+
+    def test_another_runner_that_is_lost(self, play: Play) -> None:
+        """Requests that lie there for a safety poll and more are taken from a silent runner."""
+        asked: list[float] = []
+
+        async def story(sandbox: Any) -> None:
+            await stand_by(sandbox)
+            await sandbox.past(30)
+            sandbox.hits = [Hit("young", claimed=False, modified=0.0)]
+            await sandbox.past(60)
+            assert {"free"} == {d.take for d in sandbox.drains}
+            sandbox.hits = [Hit("old", claimed=False, modified=0.0)]
+            await sandbox.past(110)
+            asked.extend(d.at for d in sandbox.drains if d.take == "force")
+            assert sandbox.waiting.flight is not None
+
+        sandbox = play(story)
+        # It is first seen at most five seconds after 60, and lies for 35 from then on.
+        assert 95 <= asked[0] <= 105
+        assert [("old", "poll")] == sandbox.executed
+
+    def test_another_runner_that_is_dead(self, play: Play) -> None:
+        """One that died on this machine is succeeded at the next look."""
+
+        async def story(sandbox: Any) -> None:
+            await stand_by(sandbox)
+            await sandbox.past(11)
+            sandbox.dead.add("other")
+            await sandbox.past(17)
+            assert sandbox.waiting.flight is not None
+
+        sandbox = play(story)
+        assert 1 == sum(d.take == "force" for d in sandbox.drains)
+
+
+async def stand_by(sandbox: Any) -> None:
+    """Have another runner hold the lease against all but force."""
+    other = Report("superseded", holder="other")
+    sandbox.script.append(lambda _asked: other)
+    polled = sandbox.polled
+
+    def judged() -> Report:
+        forced = sandbox.drains[-1].take == "force"
+        return polled() if forced else other
+
+    sandbox.polled = judged
+    await sandbox.past(1)
