@@ -40,8 +40,8 @@ class Seen:
         restart_only: it took its settings at its start and never looks again.
         pending_restart: settings that changed and wait for its next start.
         refused: settings that it cannot go by; what was in force before still is.
-        silent: it goes by the directory and cannot write there; what it is, and what it has applied,
-            is not known.
+        silent: it goes by the directory and cannot write there; what it is, and what it has
+            applied, is not known.
         frozen: settings that stand in its environment as they were overridden at its start, so that
             it goes on with that once nothing overrides them any more.
         flags: its flags by name, each with ``value``, ``layer`` and ``status``.
