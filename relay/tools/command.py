@@ -16,7 +16,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
@@ -51,6 +51,7 @@ def command_tool(
     schema: Mapping[str, Any],
     timeout: float | None = None,
     pass_env: Iterable[str] = (),
+    masked: Callable[[str], str] = str,
 ) -> Tool:
     """Make a tool of a program.
 
@@ -61,6 +62,7 @@ def command_tool(
         schema: the JSON Schema of the arguments.
         timeout: the tool's own limit in seconds.
         pass_env: names of further variables that it gets from the runner's environment.
+        masked: takes credentials out of what it prints, for its caller and for the log.
 
     Raises:
         ToolsError: the name or the schema cannot be right.
@@ -68,7 +70,11 @@ def command_tool(
     names = (*ALLOWED, *pass_env)
 
     def handler(args: dict[str, Any], call: Call) -> str:
-        return _Process(name, argv, environment(names), call).run(args)
+        process = _Process(name, argv, environment(names), call, masked)
+        try:
+            return masked(process.run(args))
+        except ToolError as error:
+            raise ToolError(masked(str(error))) from None
 
     return Tool(name, description, schema, handler, blocking=True, timeout=timeout)
 
@@ -94,12 +100,18 @@ class _Process:
     """One run of a command, from its start to the end of its group."""
 
     def __init__(
-        self, tool: str, argv: Sequence[str], environment: Mapping[str, str], call: Call
+        self,
+        tool: str,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        call: Call,
+        masked: Callable[[str], str],
     ) -> None:
         self._tool = tool
         self._argv = list(argv)
         self._environment = environment
         self._call = call
+        self._masked = masked
         self._out = bytearray()
         self._err = bytearray()
         self._lock = threading.Lock()
@@ -256,7 +268,8 @@ class _Process:
 
     def _log_stderr(self) -> None:
         if self._err:
-            text = escaped(self._err.decode("utf-8", "replace").strip(), limit=_SHOWN)
+            said = self._masked(self._err.decode("utf-8", "replace").strip())
+            text = escaped(said, limit=_SHOWN)
             _log.warning("tool %s wrote to stderr: %s", self._tool, text)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -19,6 +19,7 @@ from relayconf.errors import SourceError
 from relayconf.files.regular import read_regular, shown_path
 from relayconf.files.secret import MAX_SECRET_BYTES
 from relayconf.hidden import Hidden
+from relayconf.secretnames import may_be_secret
 from relayconf.setting import MASK
 
 #: Where secrets arrive as files unless RELAYCONF_SECRETS_DIR says otherwise, as Compose has it.
@@ -43,7 +44,8 @@ class Credentials:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._seen: set[str] = set()
+        #: Replaced as a whole, never changed: commands are masked in threads.
+        self._seen: frozenset[str] = frozenset()
 
     def value(self, name: str) -> str:
         """Return what a name stands for.
@@ -63,7 +65,14 @@ class Credentials:
         """Take a text for a secret that no answer may hold; a plain address is none."""
         if len(text) >= _SHORTEST_MASKED and _PLAIN_ADDRESS.fullmatch(text) is None:
             # Also as an answer may spell it: inside of JSON, or of a url.
-            self._seen |= {text, json.dumps(text)[1:-1], quote(text, safe="")}
+            spelled = {text, json.dumps(text)[1:-1], quote(text, safe="")}
+            if not spelled <= self._seen:
+                self._seen |= spelled
+
+    def never_show_variables(self, names: Iterable[str]) -> None:
+        """Take the variables among these for secrets whose names say so."""
+        for name in filter(may_be_secret, names):
+            self.never_show(self._environ.get(name, ""))
 
     def masked(self, text: str) -> str:
         """Return a text without any secret that has been used so far."""

@@ -149,13 +149,16 @@ def _python(name: str, table: Table, making: Making, common: dict[str, Any]) -> 
     return python_tool(name, function, **common)
 
 
-def _command(name: str, table: Table, _: Making, common: dict[str, Any]) -> Tool | None:
+def _command(name: str, table: Table, making: Making, common: dict[str, Any]) -> Tool | None:
     # A path is the runner's own: a call is run where the runner was started.
     argv = program(table, folder="")
     pass_env = variables(table)
     if not table.is_right:
         return None
-    return command_tool(name, argv, **_described(common), pass_env=pass_env)
+    making.credentials.never_show_variables(pass_env)
+    return command_tool(
+        name, argv, **_described(common), pass_env=pass_env, masked=making.credentials.masked
+    )
 
 
 def _http(name: str, table: Table, making: Making, common: dict[str, Any]) -> Tool | None:

@@ -13,6 +13,13 @@ from relay.tools.credentials import Credentials
 
 _LIBRARIES = ("client", "httpcore", "httpcore2", "httpx", "httpx2", "mcp")
 
+#: Loggers whose modules the libraries load when they first need them.
+_LATER = tuple(
+    f"{library}.{part}"
+    for library in ("httpcore", "httpcore2")
+    for part in ("connection", "http11", "http2", "proxy", "socks")
+)
+
 _FORMATTER = logging.Formatter()
 
 
@@ -39,9 +46,9 @@ _masking = _Masking()
 
 
 def mask_logs(credentials: Credentials) -> None:
-    """Mask credentials in what the libraries that are loaded by now will log."""
+    """Mask credentials in what the libraries will log."""
     _masking.known.add(credentials)
-    for name in tuple(logging.root.manager.loggerDict):
+    for name in (*logging.root.manager.loggerDict, *_LATER):
         if name.partition(".")[0] in _LIBRARIES:
             # A filter that is there already is not added again.
             logging.getLogger(name).addFilter(_masking)

@@ -30,7 +30,6 @@ from relay.tools.libraries import mask_logs
 from relay.tools.pipes import TOO_LARGE, Pipes
 from relay.tools.registry import TOOL_NAME, Call, Failure, Tool, ToolsError
 from relay.tools.transport import Reach, checked_client
-from relayconf.secretnames import may_be_secret
 
 _log = logging.getLogger("relay.tools")
 
@@ -210,8 +209,7 @@ class Upstream:
         if server.url is None:
             own = environment((*ALLOWED, *server.pass_env))
             own.update((name, value.fill()) for name, value in server.env.items())
-            for name in filter(may_be_secret, server.pass_env):
-                self._credentials.never_show(own.get(name, ""))
+            self._credentials.never_show_variables(server.pass_env)
             return Pipes(
                 server.command,
                 own,
@@ -307,7 +305,8 @@ class Upstream:
         return list(made.values())
 
     def _tool(self, found: mcp_types.Tool) -> Tool | None:
-        name = f"{self.server.name}_{found.name}"
+        # A name that holds a credential is none that can be used: a mask is no part of names.
+        name = f"{self.server.name}_{self._credentials.masked(found.name)}"
         if not TOOL_NAME.fullmatch(name):
             _log.warning(
                 "mcp %s: a tool's name cannot be used: %s", self.server.name, escaped(name)
