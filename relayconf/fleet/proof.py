@@ -103,9 +103,9 @@ class Proving:
             record.id: self._of_record(record, names, dead)
             for record, names in concerned(records, self._keys)
         }
+        listed = {record.id for record in records}
         for seen in live:
-            names = self._names(seen)
-            if names and (seen.id not in found or seen.restart_only):
+            if self._concerns(seen) and seen.id not in listed:
                 found[seen.id] = _of_seen(seen)
         witnesses = tuple(sorted(found.values(), key=lambda w: (w.host, w.target, w.pid, w.id)))
         lost = not _holds(standing.position, self._position)
@@ -142,8 +142,12 @@ class Proving:
             record.flags,
         )
 
-    def _names(self, seen: Seen) -> list[str]:
-        return [key[1] for key in self._keys if seen.declares(key[0], key[1])]
+    def _concerns(self, seen: Seen) -> bool:
+        """Whether one without a connection is meant; which deployment it is in nobody can tell."""
+        return any(
+            seen.declares(target, name) and host in (None, seen.host)
+            for target, name, _, _, host in self._keys
+        )
 
 
 def _reason(record: InstanceRecord, names: Sequence[str]) -> str:

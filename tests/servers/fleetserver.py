@@ -66,7 +66,7 @@ class FleetServer(Server):
 
     def write_acl(self, password: str) -> None:
         """Write down which password its user has; ``ask("ACL", "LOAD")`` makes it so."""
-        lines = ["user default off", ACL.format(password=password)]
+        lines = ["user default off ~* &* +@all", ACL.format(password=password)]
         # The tests' own way in, which no password of the fleet's opens.
         lines.append("user tests on >of-the-tests ~* &* +@all")
         (self.folder / "users.acl").write_text("\n".join(lines) + "\n")

@@ -73,6 +73,13 @@ class TestWhoCounts:
         assert (3, UNCONNECTED) == (look(live=(SEEN,)).code, look(live=(SEEN,)).missing[0].why)
         assert 0 == look(replace(BACK, id="s"), live=(SEEN,)).code
 
+    def test_one_here_of_another_deployment(self) -> None:
+        """What is listed and not meant is nobody, also where it lives beside the command."""
+        key: Key = ("app", "APP_FAST", "kill", "prod", None)
+        listed = replace(BACK, id="s", deployment="staging", applied=Position())
+        assert 4 == look(listed, live=(SEEN,), key=key).code
+        assert 3 == look(live=(SEEN,), key=key).code
+
     def test_a_command_that_took_its_settings_at_its_start(self) -> None:
         """It never looks again, so that waiting is over at once."""
         proof = look(live=(replace(SEEN, restart_only=True),))
