@@ -7,25 +7,31 @@ value appears, so that no secret can.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from relayconf.fleet.known import BLIND, FRESH, STALE
 from relayconf.live.snapshot import Live
 from relayconf.resolve import Effective
+from relayconf.state.clock import SYSTEM, Clock
 from relayconf.values import render
+
+if TYPE_CHECKING:
+    from relayconf.fleet.follower import Follower
 
 #: One metric: its name, its type, what it is, and each sample's labels and value. A histogram's
 #: samples say by the label ``""`` what is added to the name: ``_bucket``, ``_sum``, ``_count``.
 Metric = tuple[str, str, str, list[tuple[Mapping[str, str], float]]]
 
 
-def metrics(live: Live[Any], *, now: float) -> str:
+def metrics(live: Live[Any], *, now: float, clock: Clock = SYSTEM) -> str:
     """Return the metrics of one process's settings.
 
     Args:
         live: the settings.
         now: monotonic seconds, as ``time.monotonic`` gives them.
+        clock: by which the fleet's freshness is reckoned.
     """
-    return exposition(_metrics(live, now))
+    return exposition(_metrics(live, now, clock))
 
 
 def exposition(found: Iterator[Metric] | list[Metric]) -> str:
@@ -42,7 +48,7 @@ def exposition(found: Iterator[Metric] | list[Metric]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _metrics(live: Live[Any], now: float) -> Iterator[Metric]:
+def _metrics(live: Live[Any], now: float, clock: Clock) -> Iterator[Metric]:
     snapshot = live.snapshot
     target = {"target": snapshot.resolution.contract.target}
     text = "Generation of the overrides in force."
@@ -63,6 +69,29 @@ def _metrics(live: Live[Any], now: float) -> Iterator[Metric]:
     yield "relayconf_problems", "gauge", text, list(_problems(live, target))
     text = "1 for the state that each flag is in: on, off, a share of keys, or killed."
     yield "relayconf_flag", "gauge", text, list(_flags(live, target))
+    if live.follower is not None:
+        yield from _fleet(live.follower, target, clock)
+
+
+def _fleet(follower: Follower, target: Mapping[str, str], clock: Clock) -> Iterator[Metric]:
+    known = follower.known
+    state = known.freshness(clock, follower.options.blind_after_ms)
+    text = "1 for how fresh what is known of the fleet is: fresh, stale or blind."
+    states = [({**target, "state": each}, float(each == state)) for each in (FRESH, STALE, BLIND)]
+    yield "relayconf_fleet_state", "gauge", text, list(states)
+    age = known.age_ms(clock)
+    if age is not None:
+        text = "How long ago what is known of the fleet was all that its server had."
+        yield "relayconf_fleet_behind_seconds", "gauge", text, [(target, round(age / 1000, 3))]
+    text = "Revision of the fleet that is known."
+    yield "relayconf_fleet_revision", "gauge", text, [(target, known.position.revision)]
+    text = "Connections to the fleet's server after the first."
+    yield "relayconf_fleet_reconnects_total", "counter", text, [(target, follower.reconnects)]
+    text = "Changes of this host that wait for the fleet's server."
+    pending = len(follower.reading().pending)
+    yield "relayconf_fleet_pending", "gauge", text, [(target, pending)]
+    text = "Kills in force here that the fleet's server has lost."
+    yield "relayconf_fleet_held", "gauge", text, [(target, len(known.held))]
 
 
 def _problems(

@@ -33,6 +33,7 @@ from relayconf.settings import Settings, contract_of
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Event
 
+    from relayconf.fleet.follower import Follower
     from relayconf.live.following import Following
 
 S = TypeVar("S", bound=Settings)
@@ -125,6 +126,13 @@ class Live(Generic[S]):
         """The overrides that were read last."""
         found = self._found
         return None if found is None else found.reading
+
+    @property
+    def follower(self) -> Follower | None:
+        """What follows the fleet, in a process that does."""
+        following = self._following
+        fleet = None if following is None else following.fleet
+        return None if fleet is None else fleet.follower
 
     def subscribe(self, callback: Subscriber[Snapshot[S]]) -> Callable[[], None]:
         """Call ``callback(old, new)`` after each swap; the returned function ends that."""
