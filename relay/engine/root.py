@@ -22,6 +22,7 @@ from relay.engine.opening import session_at
 from relay.engine.place import WatchError
 from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, event, log, token
+from relay.engine.worker import Stuck, Worker
 from relay.errors import RelayError
 from relay.settings import Mode
 from relayconf.errors import RelayconfError
@@ -53,6 +54,25 @@ class _Refusal(NamedTuple):
     again_at: float
 
 
+class _View(NamedTuple):
+    """What a look has found: what the root is, ``None`` where it is gone; what was opened anew.
+
+    ``names`` are what it holds, where it was listed; ``error`` is what came in between. The look
+    began at ``at``, by the clock that file times are on.
+    """
+
+    at: float
+    facts: os.stat_result | None
+    opened: SessionDirectory | None
+    names: set[str] | None
+    error: OSError | None
+
+    @property
+    def why(self) -> str:
+        """The error's text."""
+        return "" if self.error is None else str(self.error.strerror)
+
+
 class Root:
     """The sessions of one root.
 
@@ -82,6 +102,10 @@ class Root:
         self._most = 0
         self._listed_ns: int | None = None
         self._list_at = 0.0
+        self._worker = Worker(lambda: shared.limits.file_op_timeout, shared.clock)
+        self._looking: asyncio.Task[None] | None = None
+        self._opened: SessionDirectory | None = None
+        self._stuck = False
 
     async def start(self) -> None:
         """Find the sessions that are there, and start them all.
@@ -95,23 +119,27 @@ class Root:
         self._loop.on_lost = self._lost
         self._loop.on_change = self.change
         self._loop.chores.append(self.look)
-        try:
-            self._take_hold()
-        except OSError as error:
-            raise DirectoryError(f"{self.path} cannot be opened: {error.strerror}") from None
+        view = self._see()
+        if view.opened is None or view.facts is None:
+            raise DirectoryError(f"{self.path} cannot be opened: {view.why}") from None
+        self._opened = None
+        self._hold(view.opened, view.facts)
         if self._shared.limits.mode is Mode.WATCH and self._unwatched:
             raise WatchError(
                 f"{self.path} cannot be watched ({self._unwatched}), and RELAY_MODE is watch; set "
                 "it to auto to poll instead"
             )
-        self._list(sweep=True)
+        self._take_names(view, sweep=True)
         await asyncio.gather(*self._starting.values())
 
     def stop(self) -> None:
         """Find nothing more. The sessions are the loop's to stop."""
         for task in self._starting.values():
             task.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
         self._let_go()
+        self._worker.close()
 
     def change(self) -> None:
         """Go by new settings: watch or not."""
@@ -122,33 +150,70 @@ class Root:
 
     def look(self) -> None:
         """See whether the root is still there, and whether names came or went."""
-        held = self._held
+        if not self._may_stall(self.path):
+            self._take_in(self._see())
+        elif self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._look_in_time())
+
+    async def _look_in_time(self) -> None:
+        """Look in a thread, and go on without the answer where there is none."""
+        path = escaped(self.path)
+        try:
+            view = await self._worker.do(self._see)
+        except Stuck as error:
+            if not self._stuck:
+                log.warning("the root %s: %s; waiting for it", path, error.strerror)
+            self._stuck = True
+            return
+        if self._stuck:
+            log.warning("the root %s: the file system answers again", path)
+        self._stuck = False
+        self._take_in(view)
+
+    def _see(self) -> _View:
+        """Look at the root's own directory. Changes nothing here, since it may run in a thread."""
+        at, held, facts = self._shared.wall(), self._held, None
         if held is not None:
-            before, self._facts = self._facts, held.at(self.path)
-            if _whose(before) != _whose(self._facts):
-                for session in self.sessions.values():
-                    session.place.judge_again()
-            if self._facts is None:
-                log.warning("the root %s is gone; waiting for it", escaped(self.path))
-                self._let_go()
-        if self._held is None:
-            try:
-                self._take_hold()
-            except OSError:
-                return
+            facts = held.at(self.path)
+        opened = None
+        try:
+            if held is None or facts is None:
+                # One that was opened too late the last time is used now.
+                held = opened = self._opened = self._opened or self._open()
+                facts = os.fstat(opened.fd)
+            if facts.st_ctime_ns == self._listed_ns and self._shared.clock() < self._list_at:
+                return _View(at, facts, opened, None, None)
+            return _View(at, facts, opened, set(held.names()), None)
+        except OSError as error:
+            return _View(at, facts, opened, None, error)
+
+    def _open(self) -> SessionDirectory:
+        return SessionDirectory(self.path, follow=False)
+
+    def _take_in(self, view: _View) -> None:
+        """Go by what a look has found."""
+        self._opened = None
+        gone = view.facts is None or view.opened is not None
+        if self._held is not None and gone:
+            log.warning("the root %s is gone; waiting for it", escaped(self.path))
+            self._let_go()
+        if view.facts is None:
+            return
+        if view.opened is not None:
+            self._hold(view.opened, view.facts)
             log.warning("the root %s is served again", escaped(self.path))
+        before, self._facts = self._facts, view.facts
+        if _whose(before) != _whose(view.facts):
+            for session in self.sessions.values():
+                session.place.judge_again()
         self.change()
-        now = self._shared.clock()
-        changed = self._facts.st_ctime_ns if self._facts is not None else None
-        if changed != self._listed_ns or now >= self._list_at:
-            self._list(sweep=False)
+        self._take_names(view, sweep=False)
         for name in tuple(islice(self._refused, _LOOKED_AT)):
             self._consider(name, sweep=False)
 
-    def _take_hold(self) -> None:
-        self._held = SessionDirectory(self.path, follow=False)
-        self._facts = os.fstat(self._held.fd)
-        if self._facts.st_mode & stat.S_IWOTH:
+    def _hold(self, opened: SessionDirectory, facts: os.stat_result) -> None:
+        self._held, self._facts = opened, facts
+        if facts.st_mode & stat.S_IWOTH:
             log.warning(
                 "the root %s can be written by everybody: only directories of this user and of "
                 "root are sessions",
@@ -160,11 +225,13 @@ class Root:
         self._unarm()
         self._listed_ns = None
         if self._held is not None:
-            self._held.retire()
+            self._worker.when_settled(self._held.retire)
             self._held = None
 
     def _arm(self) -> None:
         # Looked at every half second all the same: this only makes a session's beginning quicker.
+        if self._may_stall(self.path):
+            return
         try:
             self._watch = self._shared.hub.notice(self.path, self._on_change)
         except OSError as error:
@@ -190,19 +257,17 @@ class Root:
         else:
             self._listed_ns = None
 
-    def _list(self, *, sweep: bool) -> None:
-        held = self._held
-        if held is None:
-            return
-        changed = held.changed_ns()
-        fresh = self._shared.wall() * 1e9 - changed <= COARSE_NS
-        try:
-            names = set(held.names())
-        except OSError as error:
-            log.warning("%s: it cannot be listed: %s", escaped(self.path), error.strerror)
-            return
-        finally:
+    def _take_names(self, view: _View, *, sweep: bool) -> None:
+        """Go by the names that a look has found, where it has listed them."""
+        names = view.names
+        if view.error is not None:
+            log.warning("%s: it cannot be listed: %s", escaped(self.path), view.why)
             self._list_at = self._shared.clock() + _LIST_AT_LEAST
+        if names is None or view.facts is None:
+            return
+        changed = view.facts.st_ctime_ns
+        fresh = view.at * 1e9 - changed <= COARSE_NS
+        self._list_at = self._shared.clock() + _LIST_AT_LEAST
         self._listed_ns = None if fresh else changed
         for name in names - self.sessions.keys():
             self._consider(name, sweep=sweep)
@@ -219,7 +284,7 @@ class Root:
             self.sessions[name].be_due()
             return
         found = None
-        if not self._is_elsewhere(name):
+        if not self._may_stall(self._path_of(name)):
             found = self._held.examine(name)
             if found is None:
                 return
@@ -235,9 +300,9 @@ class Root:
         task = asyncio.ensure_future(self._begin(name, identity, sweep=sweep))
         self._starting[name] = task
 
-    def _is_elsewhere(self, name: str) -> bool:
-        """Whether something is mounted there that may not answer; then it is not looked at here."""
-        return self._shared.mounts.elsewhere(self._path_of(name)) is not None
+    def _may_stall(self, path: str) -> bool:
+        """Whether a path is on a file system that may not answer: it is not looked at inline."""
+        return self._shared.mounts.elsewhere(path) is not None
 
     def refusal(self, found: os.stat_result) -> str | None:
         """Return why something in the root is no session, as far as its kind and owner go."""

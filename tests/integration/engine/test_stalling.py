@@ -175,6 +175,29 @@ async def go():
 asyncio.run(main())
 """
 
+ROOTED = """
+async def go():
+    mount("root")
+    Path("root/one").mkdir()
+    Path("root/file").touch()
+    serving = runner(root="root")
+    await serving.start()
+    print(await far("one", session="root/one"), len(serving.sessions))
+    with stalled():
+        await until(lambda: told("the root"))
+        await until(lambda: told("one: the file system has not answered"))
+        print("alive")
+    Path("root/two").mkdir()
+    print(await far("two", session="root/two"))
+    os.rename("root/two", "root/three")
+    print(await far("three", session="root/three"))
+    await until(lambda: len(serving.sessions) == 2)
+    with stalled():
+        await serving.stop()
+        print("stopped")
+asyncio.run(main())
+"""
+
 EXAMINED = """
 async def go():
     mount("session")
@@ -288,6 +311,12 @@ class TestAStall:
         """A runner stops without waiting for it."""
         lines = run(STOPPED, tmp_path, root, prefix)
         assert ["far", "stopped"] == [line for line in lines if "file system" not in line]
+
+    def test_of_a_whole_root(self, tmp_path: Path, root: Path, prefix: tuple[str, ...]) -> None:
+        """The runner itself goes on, and serves the root and what is in it when it answers."""
+        lines = run(ROOTED, tmp_path, root, prefix)
+        said = ("one 1", "alive", "two", "three", "stopped")
+        assert list(said) == [line for line in lines if line in said]
 
     def test_under_the_doctors_eyes(
         self, tmp_path: Path, root: Path, prefix: tuple[str, ...]
