@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from relayconf import report
 from relayconf.errors import FleetUnavailable, StateError
@@ -254,6 +255,8 @@ class Follower:
         try:
             await self._task
         except asyncio.CancelledError:
+            with suppress(OSError):
+                self._keeper.keep(self._view)
             await self._sign_off()
 
     async def _for_ever(self) -> None:
