@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
@@ -75,10 +75,33 @@ class Connections:
             line.users -= 1
             self._drop_if_unused(line)
 
-    async def note(self, event: str, facts: Mapping[str, Any]) -> None:
-        """Take notice of what a request meets on its way; an extension of httpx calls it."""
-        if event == "connection.connect_tcp.complete":
-            self._streams = [*self._alive(), facts["return_value"]]
+    @asynccontextmanager
+    async def noting(self) -> AsyncIterator[dict[str, Any]]:
+        """Give the extensions of one request, which note the connection that it opens.
+
+        One that is given up in the middle of its TLS handshake is closed here: the library leaves
+        it open.
+        """
+        raw: list[Any] = []
+
+        async def note(event: str, facts: Mapping[str, Any]) -> None:
+            if event == "connection.connect_tcp.complete":
+                raw.append(facts["return_value"])
+                self._streams = [*self._alive(), facts["return_value"]]
+            elif event == "connection.start_tls.complete":
+                raw.clear()
+
+        try:
+            yield {"trace": note}
+        except BaseException:
+            for stream in raw:
+                self._close_later(stream.aclose())
+            raise
+
+    def _close_later(self, closing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(closing)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     @property
     def open(self) -> int:
@@ -112,9 +135,7 @@ class Connections:
     def _drop_if_unused(self, line: _Line) -> None:
         if line.retired and line.users == 0:
             line.retired = False
-            task = asyncio.get_running_loop().create_task(line.client.aclose())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._close_later(line.client.aclose())
 
     async def close(self) -> None:
         """Close what is idle; what is under way closes when it ends."""

@@ -296,8 +296,10 @@ class DaemonHost(Host):
         limit: int,
         **more: Any,
     ) -> bytes:
-        watched = {"trace": self._connections.note}
-        async with client.stream(method, url, timeout=None, extensions=watched, **more) as answer:
+        async with (
+            self._connections.noting() as noted,
+            client.stream(method, url, timeout=None, extensions=noted, **more) as answer,
+        ):
             if answer.is_success:
                 return await self._bounded(answer, limit, what)
             said = await self._bounded(answer, _AROUND, what)
