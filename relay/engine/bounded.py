@@ -88,7 +88,7 @@ class BoundedSession:
         self._on_swept: list[Callable[[], None]] = []
         self._sweep_at = 0.0
         self._empty_looks = self._claimed = 0
-        self._stuck = False
+        self._stuck = self._resting = False
         self._complained: set[int | str | None] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -182,6 +182,8 @@ class BoundedSession:
         """Look again and again, until stopped."""
         while True:
             wake = await self._pause()
+            if self._resting:
+                return
             try:
                 await self._turn(wake)
             except Stuck as error:
@@ -364,6 +366,13 @@ class BoundedSession:
         if opened is not None:
             self._shared.locks.unmark(opened.identity)
             self._worker.when_settled(opened.retire)
+
+    async def rest(self, patience: float) -> None:
+        """Look no more. What a look has claimed already is begun before, in so many seconds."""
+        self._resting = True
+        self._wake.set()
+        if self._task is not None and not self._worker.stuck:
+            await asyncio.wait([self._task], timeout=patience)
 
     def stop(self) -> None:
         """Leave the directory. What is in flight must be over."""

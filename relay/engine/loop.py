@@ -7,6 +7,7 @@ that nobody foresaw is logged and looked at again later; the others go on.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable
@@ -124,6 +125,9 @@ class Loop:
             self._look_around(now)
             self._wakes_at = 0.0 if self._take_turns() else self._next_due()
             await shared.hub.wait(self._wakes_at - shared.clock())
+        patience = shared.limits.drain_timeout
+        resting = [s.rest(patience) for s in self.sessions if isinstance(s, BoundedSession)]
+        await asyncio.gather(*resting)
 
     def _act(self) -> bool:
         """Act on events of the hub; True where the loop has to go on with it."""

@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
 from relay import Runner, RelayError, acall
-from relay.settings import RelaySettings
+from relay.settings import Mode, RelaySettings
 
 servers, said = [], []
 
@@ -69,13 +69,13 @@ async def slow(text):
     return text
 
 def settings(**more):
-    bound = timedelta(milliseconds=300)
-    return RelaySettings(file_op_timeout=bound, poll=timedelta(milliseconds=20), **more)
+    usual = {"file_op_timeout": 300, "poll": 20, "poll_max": 1500}
+    given = {name: timedelta(milliseconds=ms) for name, ms in {**usual, **more}.items()}
+    return RelaySettings(**given)
 
-def runner(**where):
+def runner(more=None, **where):
     tools = {"echo": echo, "slow": slow}
-    more = where.pop("more", {})
-    return Runner(**where, tools=tools, settings=settings(**more), state="state")
+    return Runner(**where, tools=tools, settings=more or settings(), state="state")
 
 async def near(text):
     # In another process, like every writer: this one must not wait for a file.
@@ -129,6 +129,24 @@ async def go():
 asyncio.run(main())
 """
 
+RESTED = """
+async def go():
+    mount("session")
+    serving = runner(settings(file_op_timeout=20_000, poll=50_000, poll_max=50_000), dir="session")
+    await serving.start()
+    session = serving._loop.sessions[0]
+    for number in range(5):
+        Path(f"session/x{number}.req.json").write_text('{"toolName":"echo","args":{"text":"hi"}}')
+    with stalled():
+        session.be_due()
+        await until(lambda: session._worker._current and not session._worker._current.done())
+        stopping = asyncio.create_task(serving.stop())
+        await asyncio.sleep(0.1)
+    await stopping
+    print(*(Path(f"session/x{number}.res.json").read_text() for number in range(5)))
+asyncio.run(main())
+"""
+
 STARTED = """
 async def go():
     mount("session")
@@ -147,7 +165,7 @@ async def go():
     mount("session")
     Path("session/x.req.json").write_text('{"toolName":"echo","args":{"text":"left"}}')
     Path("session/y.claim.nobody").write_text('{"toolName":"echo","args":{"text":"left"}}')
-    async with runner(dir="session", more={"mode": MODE}) as serving:
+    async with runner(dir="session", more=settings().model_copy(update={"mode": Mode(MODE)})) as serving:
         print(Path("session/x.res.json").read_text()[:40])
         print(Path("session/y.res.json").read_text()[:40])
         said = await asyncio.gather(*(far(f"call {n}", session="session") for n in range(8)))
@@ -311,6 +329,13 @@ class TestAStall:
         """A runner stops without waiting for it."""
         lines = run(STOPPED, tmp_path, root, prefix)
         assert ["far", "stopped"] == [line for line in lines if "file system" not in line]
+
+    def test_that_ends_during_a_stop(
+        self, tmp_path: Path, root: Path, prefix: tuple[str, ...]
+    ) -> None:
+        """What a look claims that began before the stop is executed and answered before the end."""
+        (said,) = run(RESTED, tmp_path, root, prefix)
+        assert " ".join(['{"ok":true,"text":"hi"}'] * 5) == said
 
     def test_of_a_whole_root(self, tmp_path: Path, root: Path, prefix: tuple[str, ...]) -> None:
         """The runner itself goes on, and serves the root and what is in it when it answers."""
