@@ -165,7 +165,8 @@ async def go():
     mount("session")
     Path("session/x.req.json").write_text('{"toolName":"echo","args":{"text":"left"}}')
     Path("session/y.claim.nobody").write_text('{"toolName":"echo","args":{"text":"left"}}')
-    async with runner(dir="session", more=settings().model_copy(update={"mode": Mode(MODE)})) as serving:
+    chosen = settings().model_copy(update={"mode": Mode(MODE)})
+    async with runner(chosen, dir="session"):
         print(Path("session/x.res.json").read_text()[:40])
         print(Path("session/y.res.json").read_text()[:40])
         said = await asyncio.gather(*(far(f"call {n}", session="session") for n in range(8)))
