@@ -14,6 +14,19 @@ from cryptography.x509.oid import NameOID
 _NOW = datetime.now(UTC)
 _DAY = timedelta(days=1)
 
+#: What an authority's key is for.
+_SIGNS = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
+
 
 class Authority:
     """Signs certificates; ``file`` holds its own, as an operator has it."""
@@ -25,6 +38,7 @@ class Authority:
         made = (
             self._builder(self._name, self._key, until=_NOW + _DAY)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_SIGNS, critical=True)
             .sign(self._key, hashes.SHA256())
         )
         self.file = folder / f"{name}.pem"
@@ -64,4 +78,12 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(_NOW - 2 * _DAY)
             .not_valid_after(until)
+            # Which keys these are: without that, Python 3.13 takes no certificate (RFC 5280).
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+            )
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
         )
