@@ -57,14 +57,16 @@ class FleetOptions(NamedTuple):
 
     @property
     def address(self) -> str:
-        """The url as any output may show it: without a user and a password."""
+        """The url as any output may show it: without a user, a password and a query."""
         if not self.url:
             return f"({URL_NAME})"
         scheme, found, rest = self.url.partition("://")
         shown = mask_userinfo(self.url)
         if shown == self.url:
-            return self.url
-        return f"{scheme}{found}{rest.rpartition('@')[2]}" if found else shown
+            # A query may hold a password too.
+            return self.url.partition("?")[0]
+        rest = rest.rpartition("@")[2].partition("?")[0]
+        return f"{scheme}{found}{rest}" if found else shown
 
     def secret(self) -> Optional[str]:
         """Return the password, from its file as that is now."""

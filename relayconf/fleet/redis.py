@@ -47,6 +47,7 @@ from relayconf.fleet.scripts import (
     Script,
     keys,
 )
+from relayconf.setting import MASK
 
 #: How many changes are taken at once by whoever follows.
 _BATCH = 200
@@ -241,15 +242,17 @@ class RedisEngine:
             yield
         except BaseException as error:
             await self.close()
-            if isinstance(error, FleetUnavailable) or not isinstance(error, Exception):
+            if not isinstance(error, Exception):
                 raise
             raise FleetUnavailable(self._text(error)) from None
 
     def _text(self, error: Exception) -> str:
-        reason = _reason(error)
+        text = str(error)
+        if not isinstance(error, FleetUnavailable):
+            text = f"the fleet's server {self._options.address} {_reason(error)}"
         for secret in (*self._secrets, *_secrets(self._options)):
-            reason = reason.replace(secret, "********")
-        return f"the fleet's server {self._options.address} {reason}"
+            text = text.replace(secret, MASK)
+        return text
 
 
 def _client(options: FleetOptions, node: tuple[str, int] | None) -> Any:

@@ -3,6 +3,10 @@
 All keys of a fleet share one hash tag, made of its prefix, and so lie in one slot of a cluster.
 Every number is written with ``%.0f``, since Lua would write a large one with an exponent. A script
 that fails half-way is not undone by the server: what can fail comes first.
+
+A server that is out of memory refuses the first write of a script, where that could need some, and
+none after it. So that a full server holds up no kill, the first write of each script is one that
+needs none, and does nothing.
 """
 
 from __future__ import annotations
@@ -65,6 +69,13 @@ CHANGE = Script(
     + """
 local meta, state, stream, audit, seen, seenlog = unpack(KEYS)
 local fresh, id, key, body, epoch_expected, revision_expected, ttl, after = unpack(ARGV, 1, 8)
+for key, kind in pairs({[stream] = 'stream', [audit] = 'stream', [seenlog] = 'list'}) do
+  local there = redis.call('TYPE', key).ok
+  if there ~= 'none' and there ~= kind then
+    return redis.error_reply('WRONGTYPE ' .. key .. ' holds something else')
+  end
+end
+redis.call('HDEL', seen, '')
 local found = redis.call('HMGET', meta, 'epoch', 'revision', 'head', 'at')
 local epoch, head = found[1], found[3] or ''
 local revision, at = tonumber(found[2] or '0'), tonumber(found[4] or '0')
@@ -142,6 +153,7 @@ HEARTBEAT = Script(
     _CLOCK
     + """
 local meta, instances, alive, applied = unpack(KEYS)
+redis.call('HDEL', instances, '')
 local found = redis.call('HMGET', meta, 'epoch', 'revision', 'head', 'at')
 local known = 1
 if ARGV[2] ~= '' then

