@@ -81,8 +81,7 @@ class BoundedSession:
         self._looking: Looking | None = None
         self._residue: Residue | None = None
         self._look: Look | None = None
-        self._said = b""
-        self._peers_told: set[str] = set()
+        self._told: tuple[bytes, frozenset[str]] | None = None
         self._answers = Answers(self._worker, shared.clock, self._over)
         self._discarding: set[str] = set()
         self._on_swept: list[Callable[[], None]] = []
@@ -164,7 +163,7 @@ class BoundedSession:
         self.place.directory = BoundedDirectory(
             opened.identity, runner, self._publish, self._discarding.add
         )
-        self._said = b""
+        self._told = None
         self._sweep_at = 0.0
         self._complained.clear()
 
@@ -261,23 +260,29 @@ class BoundedSession:
         if now >= self._sweep_at or self._on_swept:
             self._sweep_at = now + max(1.0, limits.timeout / 4)
             keep = limits.timeout
-        telling = shared.locks.newest_of(self.place.peers)
-        if self._looking is not None and (
-            self._said != shared.announcement or self._peers_told != self.place.peers
-        ):
-            self._looking.tell_again()
-            self._peers_told = self.place.peers
-        self._said = shared.announcement
         return Look(
             room=self._room(),
             limit=limits.max_request,
             busy=self.in_flight,
             peers=tuple(self.place.peers),
             keep=keep,
-            tell=shared.announcement if telling else None,
+            tell=self._what_to_tell(),
             discard=[self._discarding.pop() for _ in range(len(self._discarding))],
             then=self._taken_callbacks() if keep is not None else [],
         )
+
+    def _what_to_tell(self) -> bytes | None:
+        """Return the bytes of relay.json, where this runner is the one to publish it."""
+        shared, peers = self._shared, self.place.peers
+        told, self._told = self._told, (shared.announcement, frozenset(peers))
+        if not shared.locks.newest_of(peers):
+            return None
+        if told != self._told and self._looking is not None:
+            self._looking.tell_again()
+        elif not shared.locks.are_known():
+            # What differs may be a newer runner's, which this one has not met yet.
+            return None
+        return shared.announcement
 
     def _taken_callbacks(self) -> list[Callable[[], None]]:
         callbacks, self._on_swept = self._on_swept, []
@@ -326,7 +331,7 @@ class BoundedSession:
         if opened is None or found is None or self._refusal(found) is not None:
             return True
         if opened.takes_group(found):
-            self._said = b""
+            self._told = None
         return False
 
     def _let_go(self) -> None:

@@ -158,7 +158,8 @@ class Loop:
     def unwatched(self) -> bool:
         """Whether a session that should be watched is not, and could not be."""
         wanted = self._shared.limits.watches
-        places = [session.place for session in self.sessions]
+        # What may not answer is watched later, in a thread, where it can be.
+        places = [s.place for s in self.sessions if isinstance(s, Session)]
         return wanted and any(p.directory is not None and p.watch is None for p in places)
 
     def _next_due(self) -> float:
