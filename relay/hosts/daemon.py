@@ -328,6 +328,8 @@ class DaemonHost(Host):
         if status in {502, 503, 504} and not said.lstrip().startswith(b"{"):
             # Not the daemon's own words: what is in between could not reach it.
             kind = Unreachable
+        if kind is Denied:
+            told += "; see RELAY_DAEMON_TOKEN"
         return kind(f"{self.name}: {what}: {status}: {told}")
 
     @contextmanager

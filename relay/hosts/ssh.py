@@ -325,10 +325,12 @@ class SshHost(Host):
             raise Unreachable(f"{self.name}: {what}: the connection broke") from error
         except asyncssh.SFTPError as error:
             raise Faulty(f"{self.name}: {what}: {error.reason}") from error
-        except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyImportError) as error:
+        except asyncssh.HostKeyNotVerifiable as error:
             raise Denied(f"{self.name}: {error}; see RELAY_SSH_KNOWN_HOSTS") from error
         except asyncssh.PermissionDenied as error:
-            raise Denied(f"{self.name}: the login is refused: {error.reason}") from error
+            raise Denied(
+                f"{self.name}: the login is refused: {error.reason}; see RELAY_SSH_KEY_FILE"
+            ) from error
         except asyncssh.ChannelOpenError as error:
             raise Unreachable(f"{self.name}: {what}: {error.reason}") from error
         except (OSError, asyncssh.Error) as error:

@@ -15,7 +15,7 @@ from typing import Any
 
 import asyncssh
 
-from relay.hosts.host import Unreachable
+from relay.hosts.host import Denied, Unreachable
 from relay.hosts.sshtarget import SshTarget
 from relay.hosts.standing import Standing
 
@@ -91,6 +91,7 @@ class Lines:
         self._connecting = asyncio.Lock()
         self._pause = 0.0
         self._not_before = 0.0
+        self._why = ""
         self._closed = False
         self.open = 0
 
@@ -104,6 +105,7 @@ class Lines:
 
         Raises:
             Unreachable: there is none, and it is too soon for another attempt.
+            Denied: a key or the known hosts cannot be read.
             OSError, asyncssh.Error: none can be made.
         """
         line = self._find(command=command)
@@ -160,10 +162,11 @@ class Lines:
         if self._closed:
             raise Unreachable(f"{self._name}: the connection was closed")
         if monotonic() < self._not_before:
-            raise Unreachable(f"{self._name}: not connected; trying again in a moment")
+            raise Unreachable(f"{self._name}: not connected ({self._why}); tried again in a moment")
         try:
-            line = Line(await self._connect(seconds))
-        except BaseException:
+            line = Line(await self._connect(seconds, self._proofs()))
+        except BaseException as error:
+            self._why = str(error) or type(error).__name__
             self._pause = min(max(self._pause * 2, _PAUSE_FIRST), _PAUSE_LONGEST)
             cut = 1 - _JITTER * self._random()
             self._not_before = monotonic() + self._pause * cut
@@ -172,7 +175,29 @@ class Lines:
         self._lines.append(line)
         return line
 
-    async def _connect(self, seconds: float) -> asyncssh.SSHClientConnection:
+    def _proofs(self) -> dict[str, Any]:
+        """Return who this is, and which servers are believed; read anew for each connection.
+
+        Raises:
+            Denied: a file cannot be used.
+        """
+        proofs: dict[str, Any] = {}
+        name, path = "RELAY_SSH_KEY_FILE", self._key_file
+        try:
+            if path is not None:
+                proofs["client_keys"] = asyncssh.load_keypairs(path)
+            name, path = "RELAY_SSH_KNOWN_HOSTS", self._known_hosts
+            if path is not None:
+                proofs["known_hosts"] = asyncssh.read_known_hosts(path)
+        except OSError as error:
+            raise Denied(f"{self._name}: {name}: {path}: {error.strerror}") from None
+        except ValueError as error:
+            raise Denied(f"{self._name}: {name}: {path}: {error}") from None
+        return proofs
+
+    async def _connect(
+        self, seconds: float, proofs: dict[str, Any]
+    ) -> asyncssh.SSHClientConnection:
         lines = self
 
         class Client(asyncssh.SSHClient):
@@ -182,11 +207,7 @@ class Lines:
             def connection_lost(self, _error: Exception | None) -> None:
                 lines.open -= 1
 
-        options: dict[str, Any] = {}
-        if self._key_file is not None:
-            options["client_keys"] = [self._key_file]
-        if self._known_hosts is not None:
-            options["known_hosts"] = self._known_hosts
+        options = dict(proofs)
         if self._target.user is not None:
             options["username"] = self._target.user
         return await asyncssh.connect(

@@ -221,7 +221,13 @@ class RemoteRoot:
                 # It was there at the start: whoever took it away makes it again, or not.
                 raise
             await drains.census(0, window=0.0, rescan=1.0, grace=STARTING, make=True)
-            entries = await self._loop.host.entries(self.path, kind="root")
+            try:
+                entries = await self._loop.host.entries(self.path, kind="root")
+            except Missing:
+                raise HostError(
+                    f"{self._name}: it is not there and cannot be made; its parent must be there "
+                    "and be writable"
+                ) from None
         return {e.name for e in entries if e.directory and not e.name.startswith(".")}
 
     def _is_due(self, name: str) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
+import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,6 +109,72 @@ if "ssh" in available():
                 known_hosts=str(ssh_folder / "known_hosts"),
             )
             assert isinstance(refusal(host), Denied)
+
+        @pytest.mark.parametrize(
+            ("given", "named"),
+            [
+                ({"key_file": "nowhere"}, "RELAY_SSH_KEY_FILE: nowhere: No such file"),
+                ({"key_file": "known_hosts"}, "RELAY_SSH_KEY_FILE: .*: Invalid private key"),
+                ({"known_hosts": "nowhere"}, "RELAY_SSH_KNOWN_HOSTS: nowhere: No such file"),
+            ],
+        )
+        def test_unusable_files(
+            self, ssh_server: Server, ssh_folder: Path, given: dict[str, str], named: str
+        ) -> None:
+            """A key or known hosts that cannot be read are named, each time that it is tried."""
+            known = {name: str(ssh_folder / file) for name, file in given.items()}
+            chosen = {n: v if "nowhere" not in v else "nowhere" for n, v in known.items()}
+            options: dict[str, Any] = {
+                "key_file": str(ssh_folder / "client_key"),
+                "known_hosts": str(ssh_folder / "known_hosts"),
+                **chosen,
+            }
+            error = refusal(SshHost(f"127.0.0.1:{ssh_server.port}", **options))
+            assert isinstance(error, Denied)
+            assert re.search(named, str(error))
+
+        def test_why_there_is_no_connection(self) -> None:
+            """While the next attempt waits, operations fail at once and say why the last did."""
+
+            async def run() -> list[str]:
+                host = SshHost(f"127.0.0.1:{free_port()}")
+                told = []
+                for _ in range(2):
+                    with pytest.raises(Unreachable) as caught:
+                        await host.stat("/")
+                    told.append(str(caught.value))
+                await host.close()
+                return told
+
+            assert all("Connect call failed" in text for text in asyncio.run(run()))
+
+        def test_more_commands_than_one_connection_allows(
+            self, ssh_server: Server, ssh_folder: Path
+        ) -> None:
+            """Commands that find no channel open a connection, which goes when it is not needed."""
+
+            async def run() -> tuple[int, int]:
+                host = SshHost(
+                    f"{getpass.getuser()}@127.0.0.1:{ssh_server.port}",
+                    key_file=str(ssh_folder / "client_key"),
+                    known_hosts=str(ssh_folder / "known_hosts"),
+                )
+                await host.entries("/")
+                argv = ["sh", "-c", "sleep 0.5; echo x"]
+                running = [host.run(argv, seconds=20, max_output=9) for _ in range(20)]
+                tasks = [asyncio.ensure_future(one) for one in running]
+                while not all(task.done() for task in tasks):
+                    most = host.sockets
+                    await asyncio.sleep(0.05)
+                assert {"x\n"} == {task.result().stdout for task in tasks}
+                await host.entries("/")
+                left = host.sockets
+                await host.close()
+                return most, left
+
+            most, left = asyncio.run(run())
+            assert 2 <= most <= 5
+            assert 1 == left
 
         def test_one_connection(self, ssh_server: Server, ssh_folder: Path) -> None:
             """However much is asked at once, there is one connection."""
