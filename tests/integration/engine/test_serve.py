@@ -167,6 +167,10 @@ def serve(programs: list[Program], folder: Path, *arguments: str, **more: object
     return program
 
 
+#: There are fewer watches than sessions in there.
+FEW_WATCHES = that_work(in_namespace("echo 6 > /proc/sys/user/max_inotify_watches"))
+
+
 class TestServing:
     def test_its_lines(self, programs: list[Program], folder: Path) -> None:
         """One line when it is ready, one for each executed request, counters at the end."""
@@ -432,3 +436,20 @@ class TestWithoutWatches:
             program = serve(programs, folder, "--set", "RELAY_MODE=watch", prefix=prefix)
             assert 2 == program.ended()
             assert "RELAY_MODE is watch" in program.lines[-1]
+
+    @pytest.mark.parametrize("prefix", FEW_WATCHES)
+    def test_more_sessions_than_watches(
+        self, programs: list[Program], folder: Path, prefix: tuple[str, ...]
+    ) -> None:
+        """Those that get no watch are polled, which is said once, and all are served."""
+        sessions = [folder / "root" / f"s{number}" for number in range(12)]
+        for session in sessions:
+            session.mkdir(parents=True)
+        given = ("--root", "root", "--tools", "tools.toml", "--set", "RELAY_POLL_MS=20")
+        program = Program(folder, *given, prefix=prefix)
+        programs.append(program)
+        program.ready()
+        for session in sessions:
+            assert session.name == Writer(session, environ={}).call("echo", {"text": session.name})
+        assert 0 == program.stop()
+        assert 1 == sum("no inotify watch is left" in line for line in program.lines)
