@@ -280,6 +280,28 @@ class TestCluster:
         finally:
             server.kill()
 
+    def test_another_node_is_followed(self, tmp_path: Path) -> None:
+        """A node that does not have the keys leads to the one that has, by itself."""
+        options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "5000")
+        near, far = (FleetServer(tmp_path / name, options=options) for name in ("near", "far"))
+        try:
+            for server in (near, far):
+                server.start()
+            far.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+            near.ask("CLUSTER", "MEET", "127.0.0.1", str(far.port))
+            deadline = time.monotonic() + PATIENCE
+            while b"MOVED" not in near.ask("GET", "{relayconf}:meta") or not all(
+                b"cluster_state:ok" in server.ask("CLUSTER", "INFO") for server in (near, far)
+            ):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            asking = Asking(FleetOptions(near.url))
+            assert asking.run(asking.engine.change(conformance.kill("A", "c1"))) == ""
+            assert far.ask("HLEN", "{relayconf}:state") == b":1\r\n"
+        finally:
+            near.kill()
+            far.kill()
+
 
 class Teapot(socketserver.BaseRequestHandler):
     """Answers everybody in HTTP."""
