@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,18 @@ from relay.protocol import Response, decode_response, new_id
 TOOLS = """
 [tools.echo]
 python = "hostile_tools:echo"
+[tools.nap]
+python = "hostile_tools:nap"
 [tools.big]
 command = ["cat", "/dev/zero"]
 timeout = "10s"
 """
 MODULE = """
+import asyncio
+
+async def nap() -> None:
+    await asyncio.sleep(50)
+
 async def echo(text: str = "") -> str:
     return text
 """
@@ -312,6 +320,73 @@ def bombs(scene: Hostile) -> None:
         assert scene.answer(f"b{number}").code in {"bad_request", "too_large"}, inner[:20]
 
 
+def odd_times(scene: Hostile) -> None:
+    """Requests from long ago and from the far future: too old, or as good as any other."""
+    for number, (when, code) in enumerate(
+        ((0, "expired"), (-(2**31), "expired"), (2**33, ""), (2**31, ""))
+    ):
+        temp = scene.mine / f"t{number}.req.json.tmp.1"
+        temp.write_bytes(GOOD)
+        os.utime(temp, (when, when))
+        temp.rename(scene.mine / f"t{number}.req.json")
+        assert code == scene.answer(f"t{number}").code
+
+
+def odd_timeouts(scene: Hostile) -> None:
+    """Deadlines that are none, or that no clock can count to."""
+    for number, (said, code) in enumerate(
+        {
+            "0": "expired",
+            "-1": "bad_request",
+            "0.5": "bad_request",
+            '"5"': "bad_request",
+            "true": "bad_request",
+            "[]": "bad_request",
+            "1e400": "bad_request",
+            "null": "",
+            "1e4": "",
+            "1e308": "",
+            "1" + "0" * 300: "",
+        }.items()
+    ):
+        body = b'{"toolName":"echo","args":{},"timeoutMs":%s}' % said.encode()
+        scene.put(f"t{number}.req.json", body)
+        assert code == scene.answer(f"t{number}").code, said
+
+
+def planted_cancels(scene: Hostile) -> None:
+    """Cancels of nothing, and directories, links and pipes where a cancel belongs."""
+    for number in range(2000):
+        (scene.mine / f"c{number}.cancel").touch()
+    for kind in ("directory", "pipe", "link"):
+        scene.put(f"{kind}.req.json", b'{"toolName":"nap"}')
+        while (scene.mine / f"{kind}.req.json").exists():
+            time.sleep(0.005)
+        cancel = scene.mine / f"{kind}.cancel"
+        if kind == "directory":
+            cancel.mkdir()
+        elif kind == "pipe":
+            os.mkfifo(cancel)
+        else:
+            cancel.symlink_to("/dev/zero")
+    scene.until(lambda: not any(".claim." in name for name in os.listdir(scene.mine)))
+
+
+def spoilt_announcements(scene: Hostile) -> None:
+    """A relay.json that is removed, replaced and stood in for without end."""
+    told = scene.mine / "relay.json"
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        with suppress(OSError):
+            told.unlink()
+        with suppress(OSError):
+            told.mkdir()
+        with suppress(OSError):
+            told.rmdir()
+            told.symlink_to("/etc/passwd")
+    scene.until(lambda: told.is_file() and not told.is_symlink())
+
+
 def large_answers(scene: Hostile) -> None:
     """Calls of a tool that never stops printing."""
     for number in range(6):
@@ -332,6 +407,10 @@ ATTACKS = [
     planted_kinds,
     swaps,
     bombs,
+    odd_times,
+    odd_timeouts,
+    planted_cancels,
+    spoilt_announcements,
     large_answers,
 ]
 
