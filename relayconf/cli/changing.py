@@ -165,7 +165,11 @@ def change(
         proof = look(listing, settings, 0, overridden=_overridden(outcome.document))
         _print(arguments, desk, edit, outcome, proof)
         return 0
-    open_or_make(desk.directory, SYSTEM).close()
+    try:
+        open_or_make(desk.directory, SYSTEM).close()
+    except OSError as error:
+        why = error.strerror or str(error)
+        sys.stderr.write(f"relayconf: WARNING: nobody can be found in {desk.path}: {why}\n")
     if not desk.lonely:
         # Their end has to be told to the fleet first; whoever changes it next does that.
         listing.bury()

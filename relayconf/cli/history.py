@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from relayconf.cli import common
@@ -103,7 +104,10 @@ def _read(sources: Sources) -> tuple[list[bytes], Pin, list[dict[str, Any]]]:
     try:
         pin = _pin(directory)
         texts = [text for text in audit_lines(directory) if text]
-        folder = directory.folder(files.FOLDER, make=False)
+        folder = None
+        with suppress(OSError):
+            # Who has applied what is then not known; who has changed what still is.
+            folder = directory.folder(files.FOLDER, make=False)
         if folder is None:
             return texts, pin, []
         try:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from relayconf.instances.listing import Listing, Seen
+from relayconf.instances.listing import SETTLING_MS, Listing, Seen
 from relayconf.instances.pending import with_frozen
 
 #: Between two looks, in seconds.
@@ -85,14 +85,16 @@ def wait(
 
     Returns:
         As soon as all have, or nobody is there. Where nobody is there yet in a directory that was
-        just made, it is waited until that can be told, also beyond ``seconds``.
+        just made, it is waited until that can be told, also a while beyond ``seconds``.
     """
     deadline = clock() + seconds
+    settled = max(deadline, clock() + 2 * SETTLING_MS / 1000)
     while True:
         proof = look(listing, settings, generation, overridden=overridden)
         if proof.code != NOT_BY_ALL:
             return proof
-        if clock() >= deadline and (proof.concerned or not proof.settling):
+        now = clock()
+        if now >= deadline and (proof.concerned or not proof.settling or now >= settled):
             return proof
         sleep(_LOOK)
 

@@ -252,9 +252,13 @@ def _called(override: Override) -> str:
     return f"the {override.kind} of {excerpt(override.name, 100)}"
 
 
+#: No number of changes gets here, and one that does must not be the last that can be counted.
+_HIGHEST = 1 << 53
+
+
 def _generation(body: Mapping[str, Any], faults: List[str]) -> int:
     generation = _count(body.get("generation"))
-    if generation is None:
+    if generation is None or generation > _HIGHEST:
         faults.append("its generation is missing or no number")
         return 0
     return generation

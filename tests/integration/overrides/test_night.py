@@ -54,6 +54,16 @@ def test_a_dry_run_spells_values_as_they_are_written(place: Any) -> None:
     assert "APP_FAST is true now" in done.out
 
 
+def test_a_file_where_the_instances_are_to_be(place: Any) -> None:
+    """The kill is in force; that nobody can be found is said, ends in time, and is no success."""
+    place.state.mkdir(mode=0o700)
+    (place.state / "instances").touch()
+    done = place.kill("--wait", "100ms", timeout=60)
+    assert (3, True) == (done.code, "nobody can be found" in done.err)
+    assert ["kill"] == [flag["kind"] for flag in place.status()["flags"]]
+    assert (0, True) == ((done := place.run("history")).code, "APP_FAST" in done.out)
+
+
 def test_status_says_whose_override_it_is(place: Any) -> None:
     """Whoever comes second sees who, why, for which incident and until when, and no more."""
     place.kill("--incident", "INC-1", "--actor", "ann", "--ttl", "1h")

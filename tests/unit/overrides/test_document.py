@@ -107,6 +107,12 @@ class TestWhole:
         assert (0, Pin(), 1) == (found.generation, found.audit, len(found.overrides))
         assert 2 == len(found.faults)
 
+    @pytest.mark.parametrize("generation", [(1 << 63) - 1, (1 << 53) + 1, 1 << 70])
+    def test_a_generation_that_nothing_can_follow(self, generation: int) -> None:
+        """It is damage like any other, so that the next change has a number."""
+        found = document(KILL, generation=generation, audit={"seq": 0, "hash": ""})
+        assert (0, 1) == (found.generation, len(found.faults))
+
     def test_no_line_has_no_hash(self) -> None:
         """A pin before the first line has nothing that --verify could miss."""
         assert Pin() == document(KILL, generation=1, audit={"seq": 0, "hash": "x"}).audit
