@@ -146,7 +146,7 @@ class TestDocuments:
     )
 
     @given(
-        counts,
+        st.integers(0, 2**53),
         st.just(Pin()) | st.builds(Pin, st.integers(1, 2**62), texts, st.just(())),
         st.lists(overrides, max_size=4, unique_by=lambda o: o.key),
     )
