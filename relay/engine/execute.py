@@ -11,11 +11,15 @@ import asyncio
 import inspect
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from relay.engine.behind import Behind
 from relay.engine.cancels import Cancels
 from relay.engine.guard import Guard, GuardedRequest, ask
 from relay.engine.limits import LONGEST_TIMEOUT
+from relay.engine.replies import error as error_reply
+from relay.engine.replies import named, refuse_faulty, said_by
 from relay.engine.served import Served
 from relay.engine.shared import Shared
 from relay.engine.tasks import start
@@ -39,9 +43,6 @@ from relay.tools.validate import Validator
 #: Pauses between attempts to publish an answer, in seconds: the first, and the longest.
 _RETRY_FIRST = 0.05
 _RETRY_LONGEST = 1.0
-
-#: Tools that go on past their deadlines hold memory and threads; beyond so many none is started.
-_MOST_LINGERING = 256
 
 #: How long cancelled tools get to clean up at a stop, in seconds.
 _CANCEL_GRACE = 0.2
@@ -67,6 +68,7 @@ class Engine:
         #: Executions that are not answered yet, and those that were while their tool goes on.
         self.open: set[Execution] = set()
         self.lingering: set[Execution] = set()
+        self.behind = Behind()
         self._cancels = Cancels(self.loop, self.open)
         self._idle: asyncio.Future[None] | None = None
 
@@ -86,15 +88,6 @@ class Engine:
     def left_behind(self) -> int:
         """How many tools go on although their call was answered for them."""
         return len(self.lingering) + self.threads.left_behind
-
-    def refuse_if_swamped(self) -> None:
-        """Start nothing more while too many tools go on past their deadlines.
-
-        Raises:
-            Failure: so it is.
-        """
-        if self.left_behind >= _MOST_LINGERING:
-            raise Failure("busy", "too many tools run past their deadlines; try again later")
 
     async def drain(self, patience: float) -> None:
         """Wait until nothing is in flight, for at most ``patience`` seconds; then end the rest."""
@@ -132,6 +125,7 @@ class Execution:
 
     __slots__ = (
         "_answered",
+        "_behind",
         "_bytes",
         "_call",
         "_claim",
@@ -144,6 +138,7 @@ class Execution:
         "_picked",
         "_session",
         "_started",
+        "_thread",
         "_timer",
         "_wake",
         "task",
@@ -169,6 +164,9 @@ class Execution:
         #: When that is on the wall clock, where it is later than callers usually wait.
         self._patient: float | None = None
         self._answered = False
+        #: Whether it counts as left behind; and whether its thread is to come, at work, or done.
+        self._behind = False
+        self._thread = ""
         self._judged = False
         self._bytes = 0
         self._call: Call | None = None
@@ -180,7 +178,7 @@ class Execution:
         engine = self._engine
         try:
             age, request = self._read()
-            engine.refuse_if_swamped()
+            engine.behind.refuse(self._session, in_all=engine.left_behind)
             tool = engine.tools.get(request.tool)
             if engine.guard is None and (tool is None or self._is_quick(tool, request)):
                 tool = self._judge(tool, request)
@@ -251,7 +249,7 @@ class Execution:
         if tool is None or self._is_quick(tool, request):
             return self._judge(tool, request)
         fault = await self._fault(tool.validator, request)
-        _refuse_faulty(tool, fault)
+        refuse_faulty(tool, fault)
         policy = self._engine.tools.policy
         if policy is not None:
             await policy.decide_outside(
@@ -263,7 +261,7 @@ class Execution:
         return await self._engine.judges.fault(validator, request.args, self._session)
 
     def _decide(self, tool: Tool, request: Request, fault: str | None) -> Tool:
-        _refuse_faulty(tool, fault)
+        refuse_faulty(tool, fault)
         policy = self._engine.tools.policy
         if policy is not None:
             policy.decide(self._asked(tool, request))
@@ -292,16 +290,18 @@ class Execution:
         try:
             response = await self._respond(tool, request)
         except asyncio.CancelledError:
-            response = _error("tool_error", "the tool cancelled its own call")
+            response = error_reply("tool_error", "the tool cancelled its own call")
         except (Failure, ToolError) as error:
-            response = _error(error.code, _said_by(error))
+            response = error_reply(error.code, said_by(error))
         except BaseException as error:
             if self._engine.loop.is_closed():
                 # Not the tool's: the loop was closed over it, and nobody is there to answer.
                 raise
             log.warning("tool %s failed", escaped(request.tool), exc_info=True)
-            response = _error("tool_error", _named(error))
+            response = error_reply("tool_error", named(error))
         self._engine.lingering.discard(self)
+        if self._thread != "at work":
+            self._is_over()
         if not self._answered:
             self._answer(response)
 
@@ -332,7 +332,16 @@ class Execution:
         # sees that its time is over. The deadline wins: nothing runs late.
         if self._engine.shared.clock() >= call.deadline:
             raise Failure("expired", "no thread was free before the deadline; the tool did not run")
-        return handler(args, call)
+        self._thread = "at work"
+        try:
+            return handler(args, call)
+        finally:
+            # RACE: it is done first, then looks whether it was given up; whoever gives it up does
+            # so first, then looks whether it is done. Both may see both; counting off is once.
+            self._thread = "done"
+            if self._answered:
+                with suppress(RuntimeError):
+                    self._engine.loop.call_soon_threadsafe(self._is_over)
 
     def _expire(self) -> None:
         seconds = self._engine.shared.clock() - self._started
@@ -342,8 +351,7 @@ class Execution:
         """Answer with an error now, and end the tool as far as it can be ended."""
         if self._answered:
             return
-        self._let_go()
-        self._answer(_error(code, message))
+        self._answer(error_reply(code, message))
         self._end_tool()
 
     def stop_if_cancelled(self) -> None:
@@ -354,7 +362,6 @@ class Execution:
         cancel = cancel_name(self._id)
         if self._answered or self._directory.examine(cancel) is None:
             return
-        self._let_go()
         event(f"stage=relay_cancelled id={self._id}")
         self._settle("cancelled")
         self._directory.remove(self._claim)
@@ -362,27 +369,36 @@ class Execution:
         self._close()
         self._end_tool()
 
-    def _let_go(self) -> None:
-        """Remember that the tool goes on until it has ended."""
-        if self.task is not None and not self.task.done():
-            self._engine.lingering.add(self)
-
     def _end_tool(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
+        """End the tool of a call that is answered; until it has ended, it was left behind."""
+        task = self.task
+        if task is not None:
+            if not task.done():
+                self._engine.lingering.add(self)
+            if not task.done() and self._thread != "done":
+                self._behind = True
+                self._engine.behind.add(self._session)
+            task.cancel()
         if self._call is not None:
             self._call.cancel()
 
+    def _is_over(self) -> None:
+        if self._behind:
+            self._behind = False
+            self._engine.behind.remove(self._session)
+
     def _refuse(self, code: str, message: str) -> None:
         event(f"stage=relay_refused id={self._id} code={code}")
-        self._answer(_error(code, message))
+        self._answer(error_reply(code, message))
 
     def _answer(self, response: Response) -> None:
         self._settle("paused" if response.paused else "ok" if response.ok else response.code)
         limit = self._engine.shared.limits.max_response
         data = encode_response(response)
         if len(data) > limit:
-            data = encode_response(_error("too_large", f"the answer is larger than {limit} bytes"))
+            data = encode_response(
+                error_reply("too_large", f"the answer is larger than {limit} bytes")
+            )
         try:
             self._directory.respond(self._id, data)
         except OSError as error:
@@ -428,23 +444,3 @@ class Execution:
         self._engine.shared.slots.hold(self._session, -self._bytes)
         self._session.done(self._id, awaited_until=self._patient)
         self._engine.freed(self._session)
-
-
-def _said_by(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - an exception's text is code of the tool's, too
-        return _named(error)
-
-
-def _named(error: BaseException) -> str:
-    return f"the tool failed with {type(error).__name__}"
-
-
-def _refuse_faulty(tool: Tool, fault: str | None) -> None:
-    if fault is not None:
-        raise Failure("invalid_args", f"{tool.name}: {fault}")
-
-
-def _error(code: str, message: str) -> Response:
-    return Response(ok=False, error=message, code=code)
