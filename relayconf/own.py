@@ -137,9 +137,9 @@ class RelayconfSettings(Settings, target="relayconf", prefix="RELAYCONF_"):
         Clamp("100ms", "30s"),
         Doc(
             "How often each process compares what it has with the fleet's server.",
-            "A process is FRESH while its last comparison is at most twice as long ago. Each one "
-            "costs the server two commands; a thousand instances at 1s cost it some two thousand a "
-            "second.",
+            "A process is FRESH while its last comparison is at most twice as long ago. Each "
+            "comparison is one question to the server, which answers it by a script of six "
+            "commands.",
         ),
     ] = seconds(1)
     fleet_blind_after: Annotated[

@@ -223,22 +223,21 @@ def connected(server: FleetServer) -> int:
 
 def idle(count: int, seconds: float, in_each: int) -> dict[str, Any]:
     """Return what so many idle instances ask of the server, and how they come back to it."""
-    with served() as (folder, server), crowds(folder, server, count, in_each):
-        time.sleep(5.0)
-        before, cpu = _total(server), _cpu(server)
-        begun = time.monotonic()
-        time.sleep(seconds)
-        took = time.monotonic() - begun
-        load = {
-            "commands_per_second": round((_total(server) - before) / took),
-            "server_cpu_percent": round((_cpu(server) - cpu) / took * 100, 1),
-        }
-        return {
-            "instances": count,
-            "in_each_process": in_each,
-            **load,
-            "storm": storm(server, count),
-        }
+    with served() as (folder, server):
+        alone = _memory(server)
+        with crowds(folder, server, count, in_each):
+            time.sleep(5.0)
+            before, cpu, begun = _total(server), _cpu(server), time.monotonic()
+            time.sleep(seconds)
+            took = time.monotonic() - begun
+            return {
+                "instances": count,
+                "in_each_process": in_each,
+                "commands_per_second": round((_total(server) - before) / took),
+                "server_cpu_percent": round((_cpu(server) - cpu) / took * 100, 1),
+                "server_kib_per_instance": round((_memory(server) - alone) / count / 1024, 1),
+                "storm": storm(server, count),
+            }
 
 
 def storm(server: FleetServer, count: int) -> dict[str, Any]:
@@ -266,6 +265,10 @@ def storm(server: FleetServer, count: int) -> dict[str, Any]:
 
 def _total(server: FleetServer) -> int:
     return int(info(server, "stats")["total_commands_processed"])
+
+
+def _memory(server: FleetServer) -> int:
+    return int(info(server, "memory")["used_memory"])
 
 
 def _cpu(server: FleetServer) -> float:

@@ -197,7 +197,12 @@ class TestCompose:
     def test_what_it_asks_of_the_server(self, root: Path) -> None:
         """What docs/fleet.md asks for stands in the script that starts the server."""
         script = (root / "docs/examples/fleet/server/start.sh").read_text()
-        for words in ("noeviction", "--appendonly yes", "~{relayconf}:*", "user default off ~* &* +@all"):
+        for words in (
+            "noeviction",
+            "--appendonly yes",
+            "~{relayconf}:*",
+            "user default off ~* &* +@all",
+        ):
             assert words in script
 
     def test_both_hosts_share_nothing_but_the_network(self, root: Path) -> None:
