@@ -213,10 +213,8 @@ class BoundedSession:
         self._empty_looks = 0 if self._claimed else self._empty_looks + 1
         self._claimed = 0
         self._watching.forget_events()
-        limits = self._shared.limits
-        grown = min(max(0, self._empty_looks - limits.idle_grow_after), 20)
         try:
-            async with asyncio.timeout(min(limits.poll * 2.0**grown, limits.poll_max)):
+            async with asyncio.timeout(self._shared.limits.pause_after(self._empty_looks)):
                 await self._wake.wait()
         except TimeoutError:
             return "poll" if self.place.watch is None else "timeout"

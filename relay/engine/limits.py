@@ -32,6 +32,12 @@ class Limits(NamedTuple):
     drain_timeout: float
     file_op_timeout: float
 
+    def pause_after(self, empty: int) -> float:
+        """Return the seconds until the next poll, after so many in a row that found nothing."""
+        # Beyond 20 doublings every pause is the longest, and a power would be a large number.
+        grown = min(max(0, empty - self.idle_grow_after), 20)
+        return min(self.poll * 2.0**grown, self.poll_max)
+
 
 def limits_of(snapshot: Snapshot[RelaySettings], *, mode: Mode | None = None) -> Limits:
     """Return the limits that one snapshot of the settings states; ``mode`` stands for its own."""

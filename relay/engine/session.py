@@ -228,9 +228,7 @@ class Session:
             self._sweep_wanted = True
             self._want_scan("closed")
         self._grow()
-        limits = self._shared.limits
-        grown = min(max(0, self._empty_polls - limits.idle_grow_after), 20)
-        self.due = now + min(limits.poll * 2.0**grown, limits.poll_max)
+        self.due = now + self._shared.limits.pause_after(self._empty_polls)
         directory = self.place.directory
         if directory is None:
             return
