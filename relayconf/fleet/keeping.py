@@ -7,6 +7,8 @@ newer one.
 
 from __future__ import annotations
 
+import os
+
 from relayconf.errors import StateError
 from relayconf.fleet import lastgood
 from relayconf.fleet.known import Known
@@ -25,6 +27,8 @@ class Keeper:
     def __init__(self, path: str | None, *, group: str | None = None) -> None:
         self._path = path
         self._group = group
+        self._identity: object = None
+        self._gist: object = None
 
     def load(self, view: View) -> str | None:
         """Take over what the file says; return what is wrong with it."""
@@ -53,24 +57,30 @@ class Keeper:
             directory.close()
 
     def _keep(self, directory: StateDirectory, view: View) -> None:
-        there, fault = lastgood.read(directory)
-        if fault is None:
-            view.absorb(there)
-        known = view.known
-        if fault is None and there.position != known.position and _is_later(there, known):
-            # RACE: another process has asked since; what this one knows is older.
-            return
-        same = fault is None and there._replace(checked=None) == known._replace(checked=None)
-        if not same:
-            lastgood.write(directory, known)
-        elif known.checked is not None and self._is_old(there.checked, known.checked, view):
-            lastgood.write_stamp(directory, known.position, known.checked)
+        identity = _identity(directory)
+        if identity is None or identity != self._identity or _gist(view.known) != self._gist:
+            there, fault = lastgood.read(directory)
+            if fault is None:
+                view.absorb(there)
+            known = view.known
+            if fault is None and there.position != known.position and _is_later(there, known):
+                # RACE: another process has asked since; what this one knows is older.
+                return
+            if fault is not None or _gist(there) != _gist(known):
+                lastgood.write(directory, known)
+                identity = _identity(directory)
+            self._identity, self._gist = identity, _gist(known)
+        self._stamp(directory, view.known)
 
-    def _is_old(self, there: tuple[str, int] | None, ours: tuple[str, int], view: View) -> bool:
-        if there is None or there[0] != ours[0]:
-            return True
-        # Half a heartbeat, so that of many processes one writes at each.
-        return ours[1] - there[1] > view.known.heartbeat_ms // 2
+    def _stamp(self, directory: StateDirectory, known: Known) -> None:
+        """Say that this is still all; of many processes one does, twice in a heartbeat."""
+        if known.checked is None:
+            return
+        boot, now = known.checked
+        position, there = lastgood.read_stamp(directory) or (None, known.checked)
+        old = there[0] != boot or now - there[1] > known.heartbeat_ms // 2
+        if position != known.position or old:
+            lastgood.write_stamp(directory, known.position, known.checked)
 
     def _open(self) -> StateDirectory | None:
         if self._path is None:
@@ -87,3 +97,22 @@ def _is_later(there: Known, ours: Known) -> bool:
     if there.checked is None or ours.checked is None:
         return ours.checked is None
     return there.checked[0] == ours.checked[0] and there.checked[1] > ours.checked[1]
+
+
+def _identity(directory: StateDirectory) -> object:
+    """Return something that is another once the file is another; ``None`` where there is none."""
+    try:
+        found = os.stat(lastgood.NAME, dir_fd=directory.fd)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _gist(known: Known) -> object:
+    """Return what one process's knowledge has in common with another's: all but when and till when.
+
+    Each reckons the ends on the host's clock for itself, and they differ by milliseconds.
+    """
+    kinds = (known.entries, known.held)
+    entries = [sorted((e.override.id, e.revision, e.at_ms) for e in kind) for kind in kinds]
+    return known.position, known.lost, known.faults, entries
