@@ -19,6 +19,7 @@ from relayconf.errors import ContractError
 from relayconf.instances import files
 from relayconf.instances.register import now_ms, pid_space, start_time_of
 from relayconf.instances.silent import silent_ones
+from relayconf.overrides.document import HIGHEST
 from relayconf.setting import Contract
 from relayconf.state.clock import SYSTEM, Clock
 from relayconf.state.directory import StateDirectory
@@ -28,6 +29,9 @@ from relayconf.state.directory import StateDirectory
 SETTLING_MS = 2000
 
 _LARGEST = 1024 * 1024
+
+#: Without waiting for whoever would write into what stands there.
+_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +259,7 @@ def _read_contract(folder: StateDirectory, name: str) -> Contract | None:
 def _is_held(folder: StateDirectory, name: str) -> bool:
     """Whether somebody holds a lock. One that cannot be judged counts as held."""
     try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder.fd)
+        fd = os.open(name, _LOOK, dir_fd=folder.fd)
     except FileNotFoundError:
         return False
     except OSError:
@@ -272,18 +276,20 @@ def _is_held(folder: StateDirectory, name: str) -> bool:
 
 def _applied(folder: StateDirectory, body: dict[str, Any]) -> int | None:
     """Return the generation that an instance goes by."""
-    if body.get("kind") == "restart-only":
-        generation = body.get("generation")
-        return generation if type(generation) is int else None
-    try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open(body["id"] + files.LOCK_SUFFIX, flags, dir_fd=folder.fd)
-    except OSError:
-        return None
-    try:
-        return files.read_generation(fd)
-    finally:
-        os.close(fd)
+    generation = body.get("generation")
+    if body.get("kind") != "restart-only":
+        generation = _in_lock(folder, body["id"] + files.LOCK_SUFFIX)
+    return generation if type(generation) is int and generation <= HIGHEST else None
+
+
+def _in_lock(folder: StateDirectory, name: str) -> int | None:
+    with suppress(OSError):
+        fd = os.open(name, _LOOK, dir_fd=folder.fd)
+        try:
+            return files.read_generation(fd)
+        finally:
+            os.close(fd)
+    return None
 
 
 def _age_ms(folder: StateDirectory, instance: str) -> int:

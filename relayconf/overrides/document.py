@@ -16,6 +16,9 @@ from relayconf.values import excerpt
 
 VERSION = 1
 
+#: No number of changes gets here: a generation beyond it is damage, or the next would be.
+HIGHEST = 1 << 53
+
 KINDS = ("kill", "set")
 
 #: A bound on the document: a few thousand entries. A longer file is none of ours.
@@ -252,13 +255,9 @@ def _called(override: Override) -> str:
     return f"the {override.kind} of {excerpt(override.name, 100)}"
 
 
-#: No number of changes gets here, and one that does must not be the last that can be counted.
-_HIGHEST = 1 << 53
-
-
 def _generation(body: Mapping[str, Any], faults: List[str]) -> int:
     generation = _count(body.get("generation"))
-    if generation is None or generation > _HIGHEST:
+    if generation is None or generation > HIGHEST:
         faults.append("its generation is missing or no number")
         return 0
     return generation

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from relayconf.overrides import audit
-from relayconf.overrides.document import Json, Pin
+from relayconf.overrides.document import HIGHEST, Json, Pin
 from relayconf.state.directory import StateDirectory, read_all, write_all
 
 #: Where the pieces of lines go that a crash left at the end of the audit.
@@ -47,7 +47,8 @@ class Journal:
         last = next(self._backwards(), None)
         self.tail = Pin() if last is None else Pin(last["seq"], last["hash"])
         generation = 0 if last is None else last.get("generation")
-        self.generation = generation if type(generation) is int else 0
+        is_one = type(generation) is int and generation <= HIGHEST
+        self.generation = generation if is_one else 0
 
     def past(self, pin: Pin) -> list[int]:
         """Return the numbers of the lines at the end that came after ``pin``."""
