@@ -11,8 +11,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 import stat
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -28,7 +30,18 @@ _BUFFER = _LARGEST_WRITE + 8192
 _SET_MODE, _SET_UID, _SET_GID, _SET_SIZE = 1, 2, 4, 8
 _SET_ATIME, _SET_MTIME, _SET_ATIME_NOW, _SET_MTIME_NOW = 16, 32, 128, 256
 
-Answer = "bytes | int | None"
+
+#: What runs a command where it may mount.
+_UNSHARED = ("unshare", "--user", "--map-root-user", "--mount")
+
+
+def prefixes() -> list[tuple[str, ...]]:
+    """Return one prefix of commands that may mount such a file system, or none where none may."""
+    if shutil.which("unshare") is None or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return []
+    command = [*_UNSHARED, "mount", "-t", "tmpfs", "none", "/mnt"]
+    tried = subprocess.run(command, capture_output=True, check=False)
+    return [_UNSHARED] if tried.returncode == 0 else []
 
 
 class Node:

@@ -6,8 +6,6 @@ has ``/dev/fuse``. A file ``stalled`` keeps the file system from answering while
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from relay.engine.filesystems import Mounts
+from tests.servers.fuse import prefixes
 
 PRELUDE = """
 import asyncio, contextlib, logging, os, subprocess, sys, time
@@ -269,18 +268,6 @@ async def go():
 asyncio.run(main())
 """
 
-UNSHARED = ("unshare", "--user", "--map-root-user", "--mount")
-
-
-def allowed() -> list[object]:
-    """Return one parameter where a file system in user space can be mounted, and else none."""
-    if shutil.which("unshare") is None or not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        return []
-    tried = subprocess.run(
-        [*UNSHARED, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False
-    )
-    return [UNSHARED] if tried.returncode == 0 else []
-
 
 def run(program: str, folder: Path, root: Path, prefix: tuple[str, ...]) -> list[str]:
     """Run a program and return its lines."""
@@ -296,7 +283,7 @@ def run(program: str, folder: Path, root: Path, prefix: tuple[str, ...]) -> list
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("prefix", allowed())
+@pytest.mark.parametrize("prefix", prefixes())
 class TestAStall:
     def test_costs_its_own_session_alone(
         self, tmp_path: Path, root: Path, prefix: tuple[str, ...]
@@ -353,7 +340,7 @@ class TestAStall:
         assert "1" == code
 
 
-@pytest.mark.parametrize("prefix", allowed())
+@pytest.mark.parametrize("prefix", prefixes())
 class TestSuchASession:
     @pytest.mark.parametrize("mode", ["auto", "poll", "watch"])
     def test_is_served_like_any_other(
