@@ -236,14 +236,16 @@ def _each_process_once(found: Iterable[tuple[dict[str, Any], Seen]]) -> Iterator
     follows = {_process(body) for body, seen in found if not seen.restart_only}
     for body, seen in found:
         process = _process(body)
-        if seen.restart_only and process[0] is not None and process in follows:
+        if seen.restart_only and body.get("start_time") is not None and process in follows:
             continue
         start = None if seen.restart_only else started.get(process)
         yield seen if start is None else replace(seen, frozen=start.frozen)
 
 
-def _process(body: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(map(body.get, ("start_time", "pid", "pid_space", "boot", "target")))
+def _process(body: dict[str, Any]) -> tuple[str, ...]:
+    """Return what tells a process from all others, whatever stands there."""
+    names = ("start_time", "pid", "pid_space", "boot", "target")
+    return tuple(repr(body.get(name)) for name in names)
 
 
 def _read_contract(folder: StateDirectory, name: str) -> Contract | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_anything_in_the_place_of_a_lock(state: StateDirectory, folder: Path, ki
     """Listing, burying and counting go on, whatever a lock's name leads to."""
     (folder / f"{NAME}.json").write_text(json.dumps(ENTRY | JUNK))
     lock = folder / f"{NAME}.lock"
-    makers = {
+    makers: dict[str, Callable[[], object]] = {
         "file": lambda: lock.write_text("junk"),
         "directory": lock.mkdir,
         "fifo": lambda: os.mkfifo(lock),
