@@ -47,8 +47,7 @@ class Journal:
         last = next(self._backwards(), None)
         self.tail = Pin() if last is None else Pin(last["seq"], last["hash"])
         generation = 0 if last is None else last.get("generation")
-        countable = generation if type(generation) is int and generation <= HIGHEST else 0
-        self.generation: int = countable
+        self.generation = generation if type(generation) is int and generation <= HIGHEST else 0
 
     def past(self, pin: Pin) -> list[int]:
         """Return the numbers of the lines at the end that came after ``pin``."""
