@@ -25,6 +25,7 @@ from relayconf.fleet.options import FleetOptions
 from relayconf.fleet.pending import Pending
 from relayconf.fleet.pursuit import Pursuit
 from relayconf.fleet.reading import FleetReading, reading_of
+from relayconf.fleet.record import Position
 from relayconf.fleet.view import View
 from relayconf.problems import Problem
 from relayconf.state.clock import SYSTEM, Clock
@@ -39,6 +40,10 @@ _LAST_WORD = 1.0
 
 #: How long changes that wait are left to the command that made them, in seconds.
 _COURTESY = 0.3
+
+#: Within this time after a change one process of the host writes it down, in seconds: those that
+#: come later find it written, and nobody writes while others still have to apply it.
+_LATER = 0.2
 
 log = logging.getLogger("relayconf")
 
@@ -79,6 +84,8 @@ class Follower:
         self._unavailable: str | None = None
         self._record: InstanceRecord | None = None
         self._signing_off: set[str] = set()
+        self._kept: Position | None = None
+        self._keep_at: float | None = None
         self._answered = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -195,10 +202,27 @@ class Follower:
             await engine.sign_off(self._signing_off.pop())
         try:
             await self._merge(engine)
-            self._keeper.keep(self._view)
+            self._keep()
         except OSError as error:
             text = f"what is known of the fleet cannot be kept: {error.strerror or error}"
             report.once([Problem("state-directory", "fleet.json", text, raw=text)])
+
+    def _keep(self) -> None:
+        """Write the last good file: after a change a little later, when everybody has applied it.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        position, now = self._view.known.position, asyncio.get_running_loop().time()
+        if position != self._kept:
+            if self._keep_at is None:
+                delay = _LATER * _draw()
+                self._keep_at = now + delay
+                asyncio.get_running_loop().call_later(delay, self.nudge)
+            if now < self._keep_at:
+                return
+        self._keeper.keep(self._view)
+        self._kept, self._keep_at = position, None
 
     async def _merge(self, engine: Engine) -> None:
         """Bring the changes that wait to the server, unless their command does so just now."""

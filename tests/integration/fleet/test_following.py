@@ -161,11 +161,12 @@ class TestProcess:
         applier = following.applier()
         position = fleet.write(KILL)
         until(lambda: not live.current.fast)
+        until(fleet.instances)
         (record,) = fleet.instances()
         assert record.applied.revision == 0
         assert record.names == ("APP_FAST", "APP_NUMBER")
         applier.done(live.snapshot.number)
-        until(lambda: fleet.instances()[0].applied == position)
+        until(lambda: [r.applied for r in fleet.instances()] == [position])
         flags = fleet.instances()[0].flags
         assert {"value": False, "layer": "fleet", "status": "killed"} == flags["APP_FAST"]
         files = [p for p in (fleet.state / "instances").iterdir() if p.stem == record.id]
@@ -187,7 +188,7 @@ class TestProcess:
         live.follow()
         fleet.write(KILL)
         until(lambda: not live.current.fast)
-        until(lambda: fleet.instances()[0].applied.revision == 1)
+        until(lambda: [r.applied.revision for r in fleet.instances()] == [1])
 
     def test_a_fleet_that_cannot_be(self, fleet: Fleet) -> None:
         """A url that is none holds up nothing, and is said to be one."""
@@ -265,6 +266,7 @@ class TestSuspension:
         try:
             assert running.stdout
             assert "fresh True\n" == running.stdout.readline()
+            until(fleet.instances)
             running.send_signal(signal.SIGSTOP)
             fleet.write(KILL)
             until(lambda: fleet.instances()[0].age_ms > 1000)
