@@ -133,6 +133,18 @@ class TestServer:
         scene.until(lambda reader: "fleet-held" in reader.codes(), "no alarm")
         scene.until_killed("A")
 
+    def test_a_lost_position(self, scene: Scene) -> None:
+        """A server that evicts or loses where it stood begins another history, and drops no kill."""
+        scene.server.ask("DEL", "{relayconf}:meta")
+        scene.lose_history()
+        scene.until(lambda reader: "fleet-lost" in reader.codes(), "no alarm")
+        scene.until_killed("A")
+        scene.kill("B")
+        scene.until_killed("A", "B")
+        scene.restore("A", "B")
+        scene.until_killed()
+        scene.until_fresh()
+
 
 class TestConnections:
     def test_cut(self, scene: Scene) -> None:
