@@ -134,7 +134,7 @@ class TestServer:
         scene.until_killed("A")
 
     def test_a_lost_position(self, scene: Scene) -> None:
-        """A server that evicts or loses where it stood begins another history, and drops no kill."""
+        """A server that loses where it stood begins another history, and drops no kill."""
         scene.server.ask("DEL", "{relayconf}:meta")
         scene.lose_history()
         scene.until(lambda reader: "fleet-lost" in reader.codes(), "no alarm")
