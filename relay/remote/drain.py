@@ -19,14 +19,10 @@ import sys
 import time
 from typing import Any, Dict, List, Tuple
 
+from relay.remote.drainwatch import watch
+
 LEASE = ".relay-lease"
 WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-
-#: IN_MOVED_TO, IN_DELETE_SELF, IN_MOVE_SELF, IN_ONLYDIR of inotify(7); and for names of any kind
-#: IN_MOVED_FROM, IN_CREATE, IN_DELETE. Then the flags of inotify_init1.
-EVENTS = 0x80 | 0x400 | 0x800 | 0x01000000
-NAMES = EVENTS | 0x40 | 0x100 | 0x200
-INIT_FLAGS = 0x800 | 0x80000
 
 #: Seconds that the directory's lock is waited for; somebody hostile may hold it for ever.
 LOCK_WAIT = 0.2
@@ -179,7 +175,7 @@ class Drain:
 
     def census(self, since: int, end: float, rescan: float) -> None:
         """Wait until a name came into this directory, or went, since it had that mtime."""
-        self.arm(NAMES)
+        self.arm(names=True)
         while True:
             self.mtime = self.stay()
             if self.mtime != since:
@@ -323,18 +319,9 @@ class Drain:
         except OSError:
             return
 
-    def arm(self, mask: int = EVENTS) -> None:
+    def arm(self, *, names: bool = False) -> None:
         """Watch the directory; where that cannot be had, the rescan alone is left."""
-        try:
-            import ctypes  # noqa: PLC0415 - dear, and not needed where something is there already
-
-            libc = ctypes.CDLL(None, use_errno=True)
-            fd = libc.inotify_init1(INIT_FLAGS)
-            os.fchdir(self.fd)
-            if fd >= 0 and libc.inotify_add_watch(fd, b".", mask) >= 0:
-                self.events = fd
-        except (ImportError, OSError, AttributeError):
-            self.events = -1
+        self.events = watch(self.fd, names)
 
     def go_on(self, streams: bool) -> None:  # noqa: FBT001 - 3.6 has keywords, the caller one flag
         """Print a batch and stay, where the output is read as it comes; else end with it."""

@@ -13,13 +13,18 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+#: What the program consists of, in this order.
+_PARTS = ("drainwatch.py", "drain.py")
+
 _UNPACK = "import binascii,zlib;exec(zlib.decompress(binascii.a2b_base64({0!r})))"
 
 
 @cache
 def python_program() -> str:
     """Return what ``python3 -c`` is to run."""
-    text = stripped(files("relay.remote").joinpath("drain.py").read_text(encoding="utf-8"))
+    here = files("relay.remote")
+    parts = [here.joinpath(part).read_text(encoding="utf-8") for part in _PARTS]
+    text = "\n".join(map(stripped, parts))
     return _UNPACK.format(base64.b64encode(zlib.compress(text.encode(), 9)).decode())
 
 
@@ -41,7 +46,9 @@ class _Stripper(ast.NodeTransformer):
     """Takes out what only readers and type checkers need."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
-        return None if node.module in {"__future__", "typing"} else node
+        # One part of the program has the others in front of it.
+        apart = node.module in {"__future__", "typing"} or str(node.module).startswith("relay.")
+        return None if apart else node
 
     def visit_arg(self, node: ast.arg) -> Any:
         node.annotation = None

@@ -86,19 +86,18 @@ class Box:
         """Return what the lease says."""
         return (self.folder / ".relay-lease").read_text()
 
-    @staticmethod
-    def descriptors(pid: int) -> str:
-        """Return what a process has open."""
+    def watches(self, pid: int) -> bool:
+        """Whether a process watches: by inotify, or by the directory opened a second time."""
         links = []
         for name in os.listdir(f"/proc/{pid}/fd"):
             with suppress(OSError):
                 links.append(os.readlink(f"/proc/{pid}/fd/{name}"))
-        return " ".join(links)
+        return links.count(str(self.folder)) > 1 or any("inotify" in link for link in links)
 
     def settled(self, process: subprocess.Popen[str]) -> None:
         """Wait until a window really waits: it then sleeps in poll."""
         deadline = time.monotonic() + PATIENCE
-        while "inotify" not in self.descriptors(process.pid):
+        while not self.watches(process.pid):
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -331,3 +330,48 @@ class TestStreaming:
         assert ["a", "b"] == [claim.request for one in told[:2] for claim in one.claims]
         assert "claimed" == read_report(batches.rest).status
         assert 1 == len(list(tmp_path.glob("*.req.json")))
+
+
+class TestHolding:
+    def test_tells_the_claim_that_is_there(self, box: Box) -> None:
+        """A claim is told by what identifies it, whoever has the lease; a missing one is not."""
+        box.ask("a")
+        (claim,) = box.look().claims
+        box.run(take="force", runner="other")
+        (found,) = box.run(holds="a", count=1).claims
+        assert (claim.key, None) == (found.key, found.data)
+        assert () == box.run(holds="b", count=1).claims
+
+
+class TestCensus:
+    def test_names_that_come_and_go(self, box: Box) -> None:
+        """It ends as soon as a directory is made, renamed or removed, and never takes anything."""
+        box.ask("a")
+        before = box.run(since=0, window=60, rescan=60)
+        assert "changed" == before.status
+        steps = (
+            (box.folder / "new").mkdir,
+            lambda: (box.folder / "new").rename(box.folder / "newer"),
+            (box.folder / "newer").rmdir,
+        )
+        for step in steps:
+            process = box.begin(since=before.mtime, window=60, rescan=60)
+            box.settled(process)
+            step()
+            after = box.end(process)
+            assert "changed" == after.status
+            assert before.mtime < after.mtime
+            before = after
+        assert ["a.req.json"] == [p.name for p in box.folder.glob("a*")]
+
+    def test_nothing_happens(self, box: Box) -> None:
+        """It ends with its window."""
+        before = box.run(since=0, window=0, rescan=1)
+        assert "expired" == box.run(since=before.mtime, window=0.1, rescan=60).status
+
+    def test_directory_that_is_missing(self, box: Box) -> None:
+        """It is made where that is asked for, and else said to be gone."""
+        missing = box.folder / "root"
+        assert "gone" == box.run(dir=missing, since=0, window=0, rescan=1).status
+        assert "changed" == box.run(dir=missing, since=0, window=0, rescan=1, make=1).status
+        assert missing.is_dir()
