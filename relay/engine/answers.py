@@ -52,8 +52,8 @@ class Answers:
         self._tasks[request] = asyncio.ensure_future(self._insist(request, publish))
 
     async def flush(self, patience: float) -> None:
-        """Wait until all are there, for at most so many seconds."""
-        if self._tasks:
+        """Wait until all are there, for at most so many seconds; not where nothing answers."""
+        if self._tasks and not self._worker.stuck:
             await asyncio.wait(self._tasks.values(), timeout=max(patience, 0.0))
 
     def stop(self) -> None:

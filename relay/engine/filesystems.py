@@ -12,7 +12,10 @@ import select
 
 #: File systems that other hosts write to, or a program in user space answers for: the kernel sees
 #: no event for what it has not done itself, and what it remembers of a directory may be old.
-_ELSEWHERE = ("nfs", "cifs", "smb", "fuse", "9p", "virtiofs", "ceph", "afs", "glusterfs", "lustre")
+_ELSEWHERE = (
+    *("nfs", "cifs", "smb", "afs", "ceph", "glusterfs", "lustre", "beegfs", "gpfs", "orangefs"),
+    *("fuse", "9p", "virtiofs", "vboxsf", "prl_fs", "ocfs2", "gfs2", "autofs"),
+)
 
 
 def kind_of(path: str) -> str | None:

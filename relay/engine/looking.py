@@ -42,7 +42,8 @@ class Look:
         tell: the bytes of relay.json, where this runner is to publish it.
         discard: names of this runner's that are to go.
         then: called, by whoever sent it, after a look that treated residue.
-        taken: what was claimed.
+        taken: what was claimed, until it is taken over.
+        claimed: how many that were in all.
         cancels: names by which writers take back what is in flight.
         refused: why it could not be published.
         full: whether requests were left for want of room.
@@ -57,6 +58,7 @@ class Look:
     discard: list[str]
     then: list[Callable[[], None]]
     taken: list[Taken] = field(default_factory=list)
+    claimed: int = 0
     cancels: set[str] = field(default_factory=set)
     refused: str = ""
     full: bool = False
@@ -110,11 +112,10 @@ class Looking:
                 elif look.keep is not None:
                     self._residue.treat(name, look.keep)
             elif request not in look.busy and not self._is_claimed(request, look.peers):
-                look.full = len(look.taken) >= look.room or held > look.limit * _LARGEST_READ
+                # Where there is no room for more, the rest is still looked at for cancels.
+                look.full = look.claimed >= look.room or held > look.limit * _LARGEST_READ
                 if not look.full:
                     held += self._take(request, look)
-                elif look.keep is None:
-                    return
 
     def sweep(self, keep: float) -> bool:
         """Clear what was left behind; True where nothing had to stay. See ``Residue.sweep``."""
@@ -170,6 +171,7 @@ class Looking:
                 data = self.directory.read(claim, found, look.limit)
             except Failure as failure:
                 data = failure
+        look.claimed += 1
         look.taken.append(Taken(request, picked, found, data))
         return len(data) if isinstance(data, bytes) else 0
 

@@ -256,6 +256,55 @@ async def go():
 asyncio.run(main())
 """
 
+FULL = """
+async def hold(text):
+    await asyncio.sleep(60)
+
+async def go():
+    mount("session")
+    most = settings().model_copy(update={"session_max_in_flight": 2})
+    where = {"dir": "session", "state": "state", "settings": most}
+    async with Runner(**where, tools={"hold": hold, "echo": echo}) as serving:
+        def put(name, tool):
+            Path("session/t").write_text('{"toolName":"%s","args":{"text":"hi"}}' % tool)
+            os.rename("session/t", f"session/{name}.req.json")
+        for number in range(2):
+            put(f"hold{number}", "hold")
+        await until(lambda: serving.counters.executed == 2)
+        for number in range(20):
+            put(f"a{number}", "echo")
+        for number in range(2):
+            Path(f"session/hold{number}.cancel").touch()
+        await until(lambda: sum(n.endswith(".res.json") for n in os.listdir("session")) == 20)
+        print(serving.shared.answers["cancelled"], serving.shared.answers["ok"])
+        await until(lambda: serving.shared.slots.taken == 0)
+asyncio.run(main())
+"""
+
+DIED = """
+async def go():
+    mount("session")
+    Path("tools.toml").write_text('[tools.hold]\\ncommand = ["sleep", "60"]\\n')
+    environ = {**os.environ, "PYTHONPATH": sys.argv[1], "RELAYCONF_STATE_DIR": "state"}
+    relay = [sys.executable, "-m", "relay"]
+    serve = [*relay, "serve", "--dir", "session", "--tools", "tools.toml"]
+    other = await asyncio.create_subprocess_exec(*serve, env=environ, stderr=subprocess.PIPE)
+    while b"relay_ready" not in await other.stderr.readline():
+        pass
+    call = await asyncio.create_subprocess_exec(
+        *relay, "call", "hold", "--dir", "session", env=environ, stderr=subprocess.PIPE
+    )
+    await until(lambda: any(".claim." in name for name in os.listdir("session")))
+    async with runner(dir="session") as serving:
+        print(len(serving._loop.sessions[0].place.peers))
+        other.kill()
+        await other.wait()
+        print(await call.wait(), b"may have run" in await call.stderr.read())
+        print(await far("next", session="session"))
+        print(len(os.listdir("state/locks")))
+asyncio.run(main())
+"""
+
 AWAY = """
 async def go():
     mount("root/far")
@@ -359,6 +408,17 @@ class TestSuchASession:
     def test_goes_and_comes(self, tmp_path: Path, root: Path, prefix: tuple[str, ...]) -> None:
         """What is at the path is served, when such a file system goes from it and comes back."""
         assert ["far 1", "underneath", "on top"] == run(AWAY, tmp_path, root, prefix)
+
+    def test_a_peer_that_dies(self, tmp_path: Path, root: Path, prefix: tuple[str, ...]) -> None:
+        """The caller of a runner that was killed hears of it from another on the directory."""
+        lines = run(DIED, tmp_path, root, prefix)
+        assert ["1", "69 True", "next", "2"] == [line for line in lines if "died" not in line]
+
+    def test_calls_are_taken_back_for_others(
+        self, tmp_path: Path, root: Path, prefix: tuple[str, ...]
+    ) -> None:
+        """Where there is no slot left, a cancel among many requests is found, and frees one."""
+        assert ["2 20"] == run(FULL, tmp_path, root, prefix)
 
     def test_a_call_is_taken_back(
         self, tmp_path: Path, root: Path, prefix: tuple[str, ...]
