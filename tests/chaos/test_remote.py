@@ -128,7 +128,8 @@ if "daemon" in available():
             async def tell(_runner: RemoteRunner) -> None:
                 calls = broken.soon(12)
                 while not calls.done():
-                    await asyncio.sleep(0.15)
+                    # Long enough for a program to start on a busy machine.
+                    await asyncio.sleep(0.4)
                     broken.proxy.cut()
                 await calls
 
