@@ -79,8 +79,8 @@ def live() -> Live[RelaySettings]:
 @pytest.fixture(scope="module")
 def idle(tmp_path_factory: pytest.TempPathFactory) -> Sandboxes:
     """Serve two hundred relays for a while in which nothing happens; return their host."""
-    paths = [f"/root/relay-{number}" for number in range(RELAYS)]
-    host = Sandboxes("/root", *paths)
+    paths = [f"/srv/relay-{number}" for number in range(RELAYS)]
+    host = Sandboxes("/srv", *paths)
 
     async def main() -> None:
         settings, clock = live(), asyncio.get_running_loop().time
@@ -98,7 +98,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Sandboxes:
         )
         rand = random.Random(7).random
         loop = RemoteLoop(host, shared, Registry.of([]), None, settings, rand=rand)
-        root = RemoteRoot("/root", shared, loop)
+        root = RemoteRoot("/srv", shared, loop)
         await root.start()
         serving = asyncio.ensure_future(loop.run())
         await asyncio.sleep(780)
