@@ -11,7 +11,7 @@ from relayconf.overrides.changes import Because
 from relayconf.setting import Setting
 from relayconf.values import Invalid, excerpt, is_blank, parse
 
-#: A time to live below this is no number of milliseconds, unless it says so.
+#: A bare number below this is no number of milliseconds: who writes 5 means seconds, or minutes.
 _SHORTEST_BARE_MS = 1000
 
 _LONGEST_MS = 10 * 365 * 24 * 3600 * 1000
@@ -61,7 +61,7 @@ def because(arguments: argparse.Namespace) -> Because:
         _clean(arguments.reason),
         _clean(actor),
         None if arguments.incident is None else _clean(arguments.incident),
-        None if ttl is None else _ttl(ttl),
+        None if ttl is None else milliseconds("--ttl", ttl, least=1),
     )
 
 
@@ -76,27 +76,12 @@ def seconds_to_wait(arguments: argparse.Namespace) -> float | None:
     return milliseconds("--wait", arguments.wait, least=0) / 1000
 
 
-def _ttl(text: str) -> int:
-    """Read how long a change is to last.
-
-    Raises:
-        RelayconfError: it cannot be read, or is over before anybody has read it.
-    """
-    value = milliseconds("--ttl", text, least=1)
-    if value < _SHORTEST_BARE_MS and text.strip().isdigit():
-        written = text.strip()
-        raise RelayconfError(
-            f"--ttl {written} would end in {written} milliseconds; say the unit: {written}s, "
-            f"{written}m or {written}h"
-        )
-    return value
-
-
 def milliseconds(option: str, text: str, *, least: int) -> int:
     """Read a duration as every setting is read; a bare number is milliseconds.
 
     Raises:
-        RelayconfError: it is none, or out of range.
+        RelayconfError: it is none, or out of range, or a bare number so small that it must be meant
+            in another unit.
     """
     outcome = parse(Setting(option, "duration", unit="ms"), text)
     if isinstance(outcome, Invalid):
@@ -105,6 +90,12 @@ def milliseconds(option: str, text: str, *, least: int) -> int:
     if not isinstance(value, int) or not least <= value <= _LONGEST_MS:
         low = "more than 0" if least else "at least 0"
         raise RelayconfError(f"{option} {excerpt(text)!r} must be {low}, and at most ten years")
+    written = text.strip()
+    if 0 < value < _SHORTEST_BARE_MS and written.isdigit():
+        raise RelayconfError(
+            f"{option} {written} would be {written} milliseconds; say the unit: {written}s, "
+            f"{written}m or {written}ms"
+        )
     return value
 
 

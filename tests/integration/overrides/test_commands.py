@@ -122,6 +122,8 @@ class TestRefusals:
             (("kill", "APP_FAST", "--reason", "r", "--ttl", "soon"), "--ttl 'soon'"),
             (("kill", "APP_FAST", "--reason", "r", "--ttl", "0"), "more than 0"),
             (("kill", "APP_FAST", "--reason", "r", "--wait", "5sec"), "--wait '5sec'"),
+            (("kill", "APP_FAST", "--reason", "r", "--wait", "5"), "say the unit: 5s, 5m or 5ms"),
+            (("kill", "APP_FAST", "--reason", "r", "--ttl", "30"), "say the unit: 30s, 30m"),
             (("set", "APP_N", "--reason", "r"), "NAME=VALUE"),
             (("set", "APP_N=junk", "--reason", "r"), "'junk' is not a valid integer"),
             (("set", "APP_N=101", "--reason", "r"), "101 is above the maximum 100"),
