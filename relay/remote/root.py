@@ -16,6 +16,7 @@ from relay.engine.openfiles import raise_limit
 from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, event, log, token
 from relay.hosts.host import HostError, Missing, NoCommand, TimedOut, Unreachable
+from relay.hosts.publishing import temp_path
 from relay.remote.draining import STARTING, ProgramDrains
 from relay.remote.health import Health
 from relay.remote.limits import RemoteLimits, window
@@ -32,6 +33,9 @@ MOST = 1000
 #: Seconds between two listings where nobody waits inside, and at least, whatever changes.
 PAUSE = 5.0
 _AT_LEAST = 0.5
+
+#: Seconds that it may take to end the program that waits inside.
+_GOODBYE = 2.0
 
 #: Seconds until a sub-directory that cannot be served is tried again: the first time, at most.
 _AGAIN_FIRST = 5.0
@@ -67,6 +71,8 @@ class RemoteRoot:
         self._news = asyncio.Event()
         self._listed_at = 0.0
         self._since = 0
+        #: Whether a program may be waiting inside.
+        self._waits = False
         self._said = ""
         self._crowded = False
         self._task: asyncio.Task[None] | None = None
@@ -97,10 +103,23 @@ class RemoteRoot:
         self._task = asyncio.ensure_future(self._serve())
 
     async def stop(self) -> None:
-        """Find nothing more. The sessions are the loop's to end."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        """Find nothing more, and let nobody wait inside. The sessions are the loop's to end."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if self._waits:
+            await self._end_census()
+
+    async def _end_census(self) -> None:
+        """Have a program that waits inside end now, by a name that comes and goes."""
+        name = temp_path(posixpath.join(self.path, ".relay-census"))
+        try:
+            async with asyncio.timeout(_GOODBYE):
+                await self._loop.host.write(name, b"", kind="release")
+                await self._loop.host.remove(name)
+        except (HostError, TimeoutError) as error:
+            log.info("%s: it is waited in until the end of its window: %s", self._name, error)
 
     async def _serve(self) -> None:
         while True:
@@ -169,6 +188,7 @@ class RemoteRoot:
 
     async def _census(self, drains: ProgramDrains, limits: RemoteLimits) -> bool:
         """Wait until a name came or went; True where it is time to list."""
+        self._waits = True
         try:
             report = await drains.census(
                 self._since,
@@ -184,6 +204,7 @@ class RemoteRoot:
         if report.status not in {"changed", "expired"}:
             self._health.fail(f"it ended as {report.status}", self._shared.clock(), limits)
             return True
+        self._waits = False
         self._health.succeed(found=True)
         self._since = report.mtime
         return report.status == "changed"

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -194,6 +194,19 @@ class TestFinding:
 
         play(story)
 
+    def test_leaves_nobody_waiting(self, root: Root) -> None:
+        """After a stop no program waits in the root or in a session, and nothing is left there."""
+
+        async def story() -> None:
+            box = root.beside("one")
+            async with root.serving():
+                assert (await box.call("a")).ok
+                await box.until(lambda: len(programs_in(root.path)) >= 2)
+            await box.until(lambda: not programs_in(root.path))
+            assert ["one"] == os.listdir(root.path)
+
+        play(story)
+
 
 class TestRefusals:
     def test_root_and_directory(self, tmp_path: Path) -> None:
@@ -266,6 +279,17 @@ if "daemon" in available():
                 assert b"trips=1" in said
 
             play(story)
+
+
+def programs_in(path: Path) -> list[str]:
+    """Return the arguments of the programs that wait in a root or in one of its sessions."""
+    found = []
+    for name in os.listdir("/proc"):
+        with suppress(OSError):
+            words = Path(f"/proc/{name}/cmdline").read_bytes() if name.isdigit() else b""
+            if f"dir={path}".encode() in words and words.startswith(b"/") and b"\0window=" in words:
+                found.append(name)
+    return found
 
 
 def broken(asked: Asked) -> bool:
