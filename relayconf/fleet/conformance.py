@@ -126,6 +126,19 @@ async def a_change_that_was_overtaken_conflicts(connect: Connect) -> None:
         _expect(taken.accepted and taken.revision == 2, "a change in view of what is there failed")
 
 
+async def an_id_is_plain(connect: Connect) -> None:
+    """What cannot be the id of a change is refused, and changes nothing."""
+    async with AsyncExitStack() as stack:
+        engine = _closing(stack, connect())
+        for bad in ("", "a b", 'a"b', "a\n", "é", "x" * 65):
+            try:
+                await engine.change(kill("A", bad))
+            except ValueError:
+                continue
+            raise AssertionError(f"{bad!r} was taken for an id")
+        _expect((await engine.snapshot()).standing.position == NOWHERE, "something was written")
+
+
 async def one_of_many_wins(connect: Connect) -> None:
     """Of several changes in view of the same entry one is accepted."""
     async with AsyncExitStack() as stack:
@@ -306,6 +319,7 @@ CHECKS: tuple[Check, ...] = (
     revisions_follow_each_other,
     a_change_has_one_effect,
     a_change_that_was_overtaken_conflicts,
+    an_id_is_plain,
     one_of_many_wins,
     a_missing_entry_is_no_conflict,
     scopes_are_apart,

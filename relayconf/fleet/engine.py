@@ -224,6 +224,7 @@ class Engine(Protocol):
 
         Raises:
             FleetUnavailable: whether it took place is not known.
+            ValueError: its id cannot be one.
         """
 
     async def heartbeat(self, record: InstanceRecord) -> Standing:

@@ -199,7 +199,9 @@ class Follower:
         """See ``pursuit.Owner``."""
         self._unavailable = None
         while self._signing_off:
-            await engine.sign_off(self._signing_off.pop())
+            instance = next(iter(self._signing_off))
+            await engine.sign_off(instance)
+            self._signing_off.discard(instance)
         try:
             await self._merge(engine)
             self._keep()

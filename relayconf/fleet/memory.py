@@ -26,7 +26,7 @@ from relayconf.fleet.engine import (
     Snapshot,
     Standing,
 )
-from relayconf.fleet.record import NOWHERE, Json, Position, key_text
+from relayconf.fleet.record import NOWHERE, Json, Position, is_change_id, key_text
 from relayconf.fleet.records import applied_text, read_applied
 from relayconf.fleet.scripts import APPLIED, AUDIT, SEEN, STREAM
 
@@ -115,6 +115,8 @@ class MemoryServer:
 
     def change(self, change: Change) -> Outcome:
         """Write one entry, or say why not."""
+        if not is_change_id(change.id):
+            raise ValueError(f"{change.id!r} cannot be the id of a change")
         state = self._state
         if not state.position.epoch:
             self._state = state = _State(

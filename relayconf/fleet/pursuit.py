@@ -8,6 +8,7 @@ anew after a pause that is drawn, so that a fleet does not come back all at once
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +16,7 @@ from typing import Protocol
 
 from relayconf.errors import FleetUnavailable
 from relayconf.fleet.engine import Change, Engine, InstanceRecord
-from relayconf.fleet.record import FleetEntry, Position
+from relayconf.fleet.record import FleetEntry, Position, key_text
 from relayconf.fleet.view import Next, View
 from relayconf.overrides.document import Override
 from relayconf.state.clock import SYSTEM, Clock, stamp
@@ -81,6 +82,8 @@ class Pursuit:
         self._clock = clock
         self._heartbeat = view.known.heartbeat_ms / 1000
         self._failures = 0
+        self._breath = _BREATH
+        self._last_snapshot = 0.0
         self._ending: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -109,6 +112,7 @@ class Pursuit:
         self.connections += 1
         await self._take_snapshot(engine)
         self._failures = 0
+        loop = asyncio.get_running_loop()
         while True:
             arriving = asyncio.ensure_future(self._arrive(stream))
             try:
@@ -119,7 +123,14 @@ class Pursuit:
                     await arriving
                 await stream.close()
             await self._take_snapshot(engine)
-            await asyncio.sleep(_BREATH * self._draw())
+            await self._breathe(loop.time())
+
+    async def _breathe(self, now: float) -> None:
+        """Pause between snapshots that do not help, longer each time."""
+        soon = now - self._last_snapshot < 2 * self._heartbeat
+        self._breath = min(self._heartbeat, 2 * self._breath) if soon else _BREATH
+        self._last_snapshot = now
+        await asyncio.sleep(self._breath * self._draw())
 
     async def _take_snapshot(self, engine: Engine) -> None:
         asked = self.view.moment()
@@ -192,12 +203,18 @@ class Pursuit:
         ]
         now = self._clock.boot_ms()
         for entry in ended:
-            change = f"end-{entry.override.id}"[:64]
+            change = _end_of(entry)
             wait_ms = round(2000 * self._heartbeat * self._draw())
             if self._ending.setdefault(change, now + wait_ms) <= now:
                 await engine.change(_tombstone(entry, change, known.latest_ms, self._clock))
-        wanted = {f"end-{entry.override.id}"[:64] for entry in ended}
+        wanted = {_end_of(entry) for entry in ended}
         self._ending = {name: at for name, at in self._ending.items() if name in wanted}
+
+
+def _end_of(entry: FleetEntry) -> str:
+    """Return the id of the change that ends an entry: the same in every process."""
+    name = f"{key_text(entry.key)} {entry.epoch} {entry.revision}"
+    return "end-" + hashlib.sha256(name.encode()).hexdigest()[:24]
 
 
 def _tombstone(entry: FleetEntry, change: str, latest_ms: int, clock: Clock) -> Change:

@@ -8,9 +8,10 @@ stays, so that no merge undoes it. Pure. Ground floor.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
 
-from relayconf.overrides.document import KINDS, Override, entry, judge
+from relayconf.overrides.document import Override, entry, judge
 
 Json = Dict[str, Any]
 
@@ -18,6 +19,8 @@ Json = Dict[str, Any]
 Key = Tuple[str, str, str, Optional[str], Optional[str]]
 
 _LONGEST = 256
+
+_CHANGE_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 class Position(NamedTuple):
@@ -127,6 +130,11 @@ def from_body(body: Any) -> Union[FleetEntry, str]:
     return FleetEntry(judged._replace(generation=0, store="fleet"), scope, tombstone)
 
 
+def is_change_id(text: Any) -> bool:
+    """Whether a text can be the id of a change: 1 to 64 of ``0-9 A-Z a-z _ -``."""
+    return isinstance(text, str) and _CHANGE_ID.fullmatch(text) is not None
+
+
 def _scope(body: Any) -> Union[Scope, str]:
     if body is None:
         return EVERYWHERE
@@ -139,11 +147,3 @@ def _scope(body: Any) -> Union[Scope, str]:
             return f"the {field} of its scope is no text"
         found.append(value)
     return Scope(*found)
-
-
-def is_key(key: Any) -> bool:
-    """Whether something is a key."""
-    if not isinstance(key, (list, tuple)) or len(key) != len(Scope._fields) + 3:
-        return False
-    texts = all(isinstance(part, str) for part in key[:3]) and key[2] in KINDS
-    return texts and all(part is None or isinstance(part, str) for part in key[3:])

@@ -32,7 +32,7 @@ from relayconf.fleet.engine import (
     Standing,
 )
 from relayconf.fleet.options import FleetOptions
-from relayconf.fleet.record import NOWHERE, Json, Position, key_text
+from relayconf.fleet.record import NOWHERE, Json, Position, is_change_id, key_text
 from relayconf.fleet.records import applied_text, read_applied, read_record, record_text
 from relayconf.fleet.scripts import (
     APPLIED,
@@ -74,8 +74,8 @@ class RedisEngine:
         async with self._asking():
             found = await self._run(SNAPSHOT, (k.meta, k.state, k.stream), str(since.revision))
             standing = _standing(found)
-            items = (read_item(_text(line)) for line in found[5])
-            whole = tuple(item for item in items if item is not None)
+            # What is no entry is passed on as such, so that somebody hears of it.
+            whole = tuple(read_item(_text(line)) or Item(None, NOWHERE) for line in found[5])
             first = _stream_item(found[4]) if found[4] else None
         return Snapshot(standing, whole, _continues(since, standing.position, first))
 
@@ -88,10 +88,14 @@ class RedisEngine:
         async with self._asking():
             found = await self._ask(*words, longer_ms=max(0, timeout_ms))
             streams = found.items() if isinstance(found, dict) else found or ()
-            return [item for _, entries in streams for entry in entries for item in _items(entry)]
+            entries = (entry for _, entries in streams for entry in entries)
+            # What is no change fits nowhere, which is noticed.
+            return [_stream_item(entry) or Item(None, NOWHERE) for entry in entries]
 
     async def change(self, change: Change) -> Outcome:
         """See ``Engine``."""
+        if not is_change_id(change.id):
+            raise ValueError(f"{change.id!r} cannot be the id of a change")
         k = self._keys
         epoch, revision, _ = change.expected
         ttl = "" if change.ttl_ms is None else str(change.ttl_ms)
@@ -345,13 +349,8 @@ def _continues(since: Position, theirs: Position, first: Item | None) -> bool | 
     return None
 
 
-def _items(entry: Any) -> list[Item]:
-    item = _stream_item(entry)
-    return [] if item is None else [item]
-
-
 def _stream_item(entry: Any) -> Item | None:
-    """Return a change from the stream; one that cannot be read leaves a gap, which is noticed."""
+    """Return a change from the stream; ``None`` where what stands there is none."""
     fields = _fields(entry)
     if not {"line", "prev", "head"} <= fields.keys():
         return None

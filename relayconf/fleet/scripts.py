@@ -93,6 +93,8 @@ local earlier = redis.call('HGET', seen, id)
 local r, e, c
 if there then
   r, e, c = string.match(there, '^{"revision":(%d+),"epoch":"([^"]*)","change":"([^"]*)"')
+  -- What is no entry of a fleet is in nobody's way.
+  if not r then there = false end
   if c == id then earlier = r end
 end
 if earlier then

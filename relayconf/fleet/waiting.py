@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from relayconf.fleet.record import FleetEntry, Position, from_body, to_body
+from relayconf.fleet.record import FleetEntry, Position, from_body, is_change_id, to_body
 from relayconf.overrides.ttl import end_of
 from relayconf.state.directory import StateDirectory
 
@@ -84,6 +84,8 @@ def _judge(raw: Any) -> Union[Waiting, str]:
     entry = from_body(raw)
     if isinstance(entry, str):
         return entry
+    if not is_change_id(raw.get("id")):
+        return "its id is missing, or none of a change"
     override = entry.override._replace(store=NAME)
     end = end_of(raw.get("expires_at"), raw.get("expires_boot"))
     if not isinstance(end, str) and not entry.tombstone:

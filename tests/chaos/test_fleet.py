@@ -133,6 +133,14 @@ class TestServer:
         scene.until(lambda reader: "fleet-held" in reader.codes(), "no alarm")
         scene.until_killed("A")
 
+    def test_junk_in_the_stream(self, scene: Scene) -> None:
+        """What somebody else adds to the stream holds up nothing, and goes with the next change."""
+        scene.server.ask("XADD", "{relayconf}:stream", "9-0", "no", "change")
+        scene.until(lambda reader: not reader.codes(), "complaints")
+        scene.kill("B")
+        scene.until_killed("A", "B")
+        scene.until_fresh()
+
     def test_a_lost_position(self, scene: Scene) -> None:
         """A server that loses where it stood begins another history, and drops no kill."""
         scene.server.ask("DEL", "{relayconf}:meta")

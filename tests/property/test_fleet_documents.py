@@ -30,9 +30,10 @@ scopes = st.builds(Scope, st.none() | names, st.none() | names)
 ends = st.none() | st.builds(
     End, st.just("2026-11-30T12:00:00.000Z"), st.just("boot"), st.integers(0, 1 << 40)
 )
+ids = st.from_regex(r"[0-9A-Za-z_-]{1,12}", fullmatch=True)
 overrides = st.builds(
     Override,
-    names,
+    ids,
     names,
     names,
     st.sampled_from(KINDS),

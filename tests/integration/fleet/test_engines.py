@@ -180,6 +180,20 @@ class TestErrors:
             assert asking.run(asking.engine.change(conformance.kill("C", "c3"))) == ""
             assert b"B" not in server.ask("HGET", "{relayconf}:state", B_KEY)
 
+    def test_what_is_no_entry(self, servers: dict[str, FleetServer]) -> None:
+        """Junk in the place of an entry is in no kill's way, and is passed on as what it is."""
+        for server in servers.values():
+            server.ask("FLUSHALL")
+            asking = Asking(FleetOptions(server.url))
+            assert asking.run(asking.engine.change(conformance.kill("A", "c1"))) == ""
+            server.ask("HSET", "{relayconf}:state", B_KEY, "junk")
+            server.ask("HSET", "{relayconf}:state", "other", "[]")
+            assert asking.run(asking.engine.change(conformance.kill("B", "c2"))) == ""
+            snapshot = asyncio.run(asking.engine.snapshot())
+            asyncio.run(asking.engine.close())
+            names = [item.body and item.body["name"] for item in snapshot.items]
+            assert sorted(names, key=str) == ["A", "B", None]
+
     def test_a_full_server(self, tmp_path: Path) -> None:
         """A server that is out of memory holds up no kill, and no heartbeat."""
         server = FleetServer(tmp_path / "data", options=("--maxmemory", "1"))
@@ -202,7 +216,7 @@ class TestTls:
         server = FleetServer(tmp_path / "data", authority=authority)
         server.start()
         try:
-            trusting = FleetOptions(server.url, ca_file=str(authority.file))
+            trusting = FleetOptions(server.url, ca_file=str(authority.file), timeout_ms=20_000)
             assert Asking(trusting).snapshot() == ""
             assert "cannot be reached" in Asking(trusting._replace(ca_file=None)).snapshot()
             other = trusting._replace(url=server.url.replace("localhost", "127.0.0.1"))
@@ -264,7 +278,8 @@ class TestDurability:
 class TestCluster:
     def test_keys_are_in_one_slot(self, tmp_path: Path) -> None:
         """On a server of a cluster every call works: all keys share one hash tag."""
-        server = FleetServer(tmp_path / "data", options=("--cluster-enabled", "yes"))
+        options = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+        server = FleetServer(tmp_path / "data", options=options)
         server.start()
         server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
         asking = Asking(FleetOptions(server.url))
@@ -282,13 +297,17 @@ class TestCluster:
 
     def test_another_node_is_followed(self, tmp_path: Path) -> None:
         """A node that does not have the keys leads to the one that has, by itself."""
-        options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "5000")
-        near, far = (FleetServer(tmp_path / name, options=options) for name in ("near", "far"))
+        options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-port")
+        buses = [str(free_port()) for _ in range(2)]
+        near, far = (
+            FleetServer(tmp_path / name, options=(*options, bus))
+            for name, bus in zip(("near", "far"), buses, strict=True)
+        )
         try:
             for server in (near, far):
                 server.start()
             far.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-            near.ask("CLUSTER", "MEET", "127.0.0.1", str(far.port))
+            near.ask("CLUSTER", "MEET", "127.0.0.1", str(far.port), buses[1])
             deadline = time.monotonic() + PATIENCE
             while b"MOVED" not in near.ask("GET", "{relayconf}:meta") or not all(
                 b"cluster_state:ok" in server.ask("CLUSTER", "INFO") for server in (near, far)

@@ -156,6 +156,18 @@ class TestQueue:
         Path(state.path, waiting.NAME).write_text(body)
         assert "fleet-damaged" in {problem.code for problem in read(state).problems}
 
+    @pytest.mark.parametrize("change", [None, "", "a b", 7])
+    def test_a_change_without_an_id(self, state: StateDirectory, change: object) -> None:
+        """What could not be merged once does not wait, and is named."""
+        Pending(state).add([kill("A", "k1")])
+        file = Path(state.path, waiting.NAME)
+        body = json.loads(file.read_text())
+        body["changes"][0]["id"] = change
+        file.write_text(json.dumps(body))
+        reading = read(state)
+        assert () == reading.entries
+        assert "fleet-damaged" in {problem.code for problem in reading.problems}
+
     def test_a_bad_change_spoils_no_other(self, state: StateDirectory) -> None:
         """Changes are judged one by one."""
         Pending(state).add([kill("A", "k1")])
