@@ -16,6 +16,7 @@ from relayconf.fleet.engine import InstanceRecord
 from relayconf.fleet.known import BLIND, FRESH, STALE
 from relayconf.fleet.layer import fleet_layer
 from relayconf.fleet.options import FleetOptions
+from relayconf.fleet.proof import record_of
 from relayconf.fleet.reading import FleetReading
 from relayconf.fleet.record import Position
 from relayconf.fleet.session import Session
@@ -89,9 +90,8 @@ class FleetStatus:
     def state(self) -> str:
         """Return the worst of this host's live instances, and of what it knows itself."""
         states = [self.reading.freshness]
-        by_id = {record.id: record for record in self.records}
         for seen in self._followers():
-            record = by_id.get(seen.id)
+            record = record_of(seen, self.records)
             if record is not None:
                 states.append(self.state_of(record))
             elif seen.age_ms > max(2 * self.options.heartbeat_ms, _LOOKS_WITHIN):
@@ -140,9 +140,14 @@ class FleetStatus:
 
     def rows(self, local: list[tuple[Seen, dict[str, Any]]]) -> list[dict[str, Any]]:
         """Return the rows of all hosts' instances, given those of this one."""
-        by_id = {record.id: record for record in self.records}
-        rows = [{**row, **self.instance(seen, by_id.pop(seen.id, None))} for seen, row in local]
-        rows.extend({**_row(record), **self.instance(None, record)} for record in by_id.values())
+        rest = {record.id: record for record in self.records}
+        rows = []
+        for seen, row in local:
+            record = record_of(seen, self.records)
+            rows.append({**row, **self.instance(seen, record)})
+            if record is not None:
+                rest.pop(record.id, None)
+        rows.extend({**_row(record), **self.instance(None, record)} for record in rest.values())
         return sorted(rows, key=lambda row: (row["target"], row["host"], row["pid"], row["id"]))
 
     def problems(self) -> Iterator[Problem]:
@@ -154,14 +159,13 @@ class FleetStatus:
             text = f"the server cannot be asked, so who lives on other hosts is not known: {error}"
             yield Problem("fleet-unavailable", "fleet", text, raw=text)
             return
-        known = {record.id for record in self.records}
         for seen in self._followers():
-            if seen.id not in known:
+            if record_of(seen, self.records) is None:
                 text = f"{seen.target} pid {seen.pid} on {seen.host} has no connection to the fleet"
                 yield Problem("instance-problem", seen.id, text, raw=text)
-        mine = {seen.id for seen in self.live}
+        mine = [record_of(seen, self.records) for seen in self.live]
         for record in self.records:
-            if record.id in mine:
+            if record in mine:
                 continue
             where = f"{record.target} pid {record.pid} on {record.host}"
             if record.id in self.dead:

@@ -34,6 +34,9 @@ _ATTEMPTS = 8
 #: Between two looks while waiting, in seconds: the first, and the longest.
 _FIRST_LOOK, _LONGEST_LOOK = 0.01, 0.25
 
+#: How long the processes of this host are looked at while the server is away, in seconds.
+_MOMENT = 1.0
+
 #: Beyond two heartbeats, how long an instance may take to find a server that was emptied.
 _COMING_BACK = 1.0
 
@@ -177,6 +180,8 @@ def carry_out(
             _wait(desk, session, errand, until)
         elif errand.unavailable is None:
             _look(desk, session, errand)
+        if errand.unavailable is not None and errand.waiting:
+            _look_here(desk, errand)
     return errand
 
 
@@ -277,6 +282,20 @@ def _wait(desk: Desk, session: Session, errand: Errand, until: float) -> None:
             return
         time.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_LOOK)
+
+
+def _look_here(desk: Desk, errand: Errand) -> None:
+    """See who on this host acts on what waits; they do so within a moment."""
+    if desk.directory is None:
+        return
+    listing, proving = Listing(desk.directory), Proving(errand.keys, NOWHERE)
+    waiting = [change.id for change in errand.waiting]
+    until = time.monotonic() + _MOMENT
+    while True:
+        errand.proof = proving.here(listing.live(), waiting)
+        if not errand.proof.missing or time.monotonic() >= until:
+            return
+        time.sleep(_FIRST_LOOK)
 
 
 def _settling(errand: Errand) -> float:

@@ -201,7 +201,8 @@ def _witnesses(arguments: argparse.Namespace, errand: Errand) -> Iterator[str]:
         return
     hosts = len({witness.host for witness in proof.witnesses})
     where = f" on {hosts} host(s)" if hosts else ""
-    yield f"instances that declare it: {len(proof.witnesses)}{where}"
+    of = "instances of this host that declare it" if errand.waiting else "instances that declare it"
+    yield f"{of}: {len(proof.witnesses)}{'' if errand.waiting else where}"
     names = {change.entry.override.name for change in errand.changes}
     changed = bool(errand.changes) and not arguments.dry_run
     for witness in proof.witnesses:

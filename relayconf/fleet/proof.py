@@ -6,8 +6,8 @@ stays missing for as long as its store remembers it: silence is no proof. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from relayconf.fleet.engine import InstanceRecord, Standing, concerned
 from relayconf.fleet.record import NOWHERE, Key, Position
@@ -103,11 +103,10 @@ class Proving:
             record.id: self._of_record(record, names, dead)
             for record, names in concerned(records, self._keys)
         }
-        listed = {record.id for record in records}
         for seen in live:
-            if self._concerns(seen) and seen.id not in listed:
+            if self._concerns(seen) and record_of(seen, records) is None:
                 found[seen.id] = _of_seen(seen)
-        witnesses = tuple(sorted(found.values(), key=lambda w: (w.host, w.target, w.pid, w.id)))
+        witnesses = _sorted(found.values())
         lost = not _holds(standing.position, self._position)
         missing = [witness for witness in witnesses if witness.why]
         if not witnesses and not settling and not lost:
@@ -116,6 +115,23 @@ class Proving:
         # The dead will never apply anything, and who never looks will not either.
         hopeless = bool(missing) and all(w.gone or w.restart_only for w in missing)
         return FleetProof(code, witnesses, over=lost or (hopeless and not settling))
+
+    def here(self, live: Sequence[Seen], changes: Collection[str]) -> FleetProof:
+        """Return what is known of this host alone, while the store cannot be asked.
+
+        Args:
+            live: the live instances of this host.
+            changes: the ids of what waits for the store.
+        """
+        found = []
+        for seen in live:
+            if self._concerns(seen):
+                witness = _of_seen(seen)
+                if seen.fleet:
+                    done = set(changes) <= set(seen.fleet.get("pending", ()))
+                    witness = replace(witness, why="" if done else NOT_YET)
+                found.append(witness)
+        return FleetProof(NOT_BY_ALL, _sorted(found))
 
     def _of_record(
         self, record: InstanceRecord, names: Sequence[str], dead: Collection[str]
@@ -148,6 +164,23 @@ class Proving:
             seen.declares(target, name) and host in (None, seen.host)
             for target, name, _, _, host in self._keys
         )
+
+
+def record_of(seen: Seen, records: Iterable[InstanceRecord]) -> InstanceRecord | None:
+    """Return what the store lists of an instance of this host; ``None`` for nothing.
+
+    One that cannot write its state directory is known there by its process id alone.
+    """
+    for record in records:
+        if record.id == seen.id:
+            return record
+        if seen.silent and (record.host, record.pid) == (seen.host, seen.pid):
+            return record
+    return None
+
+
+def _sorted(witnesses: Iterable[Witness]) -> tuple[Witness, ...]:
+    return tuple(sorted(witnesses, key=lambda w: (w.host, w.target, w.pid, w.id)))
 
 
 def _reason(record: InstanceRecord, names: Sequence[str]) -> str:

@@ -80,6 +80,19 @@ class TestWhoCounts:
         assert 4 == look(listed, live=(SEEN,), key=key).code
         assert 3 == look(live=(SEEN,), key=key).code
 
+    def test_one_that_cannot_write_here(self) -> None:
+        """It is known by its process id on this host, and by its word on the server."""
+        silent = replace(SEEN, id="silent-9", silent=True)
+        assert 3 == look(live=(silent,)).code
+        assert 0 == look(replace(BACK, host="here", pid=9), live=(silent,)).code
+
+    def test_while_the_server_is_away(self) -> None:
+        """What this host's processes have applied of the queue is told, and is no proof."""
+        connected = replace(SEEN, fleet={"pending": ["x"]})
+        late = replace(SEEN, id="t", pid=10, fleet={"pending": []})
+        proof = Proving([KEY], CHANGE).here([connected, late], ["x"])
+        assert (3, ["t"]) == (proof.code, [witness.id for witness in proof.missing])
+
     def test_a_command_that_took_its_settings_at_its_start(self) -> None:
         """It never looks again, so that waiting is over at once."""
         proof = look(live=(replace(SEEN, restart_only=True),))

@@ -20,6 +20,7 @@ class TestAway:
             done.answer["fleet"]["pending"],
             done.answer["fleet"]["reached"],
         )
+        assert [here.process.pid] == [each["pid"] for each in done.answer["instances"]]
         here.until(fast=False)
         assert (False, "fleet") == (a.flag()["value"], a.flag()["layer"])
         assert (True, 1) == (b.flag()["value"], a.fleet()["pending"])
