@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from relay.engine.given import NothingToServe
 from relay.engine.runner import Runner
 from relay.hosts.daemon import DaemonHost
 from relay.hosts.host import Denied, Unreachable
+from relay.hosts.memory import MemoryHost
 from relay.hosts.ssh import SshHost
 from relay.protocol import Request, encode_request
 from relay.settings import RelaySettings
@@ -193,6 +195,35 @@ class TestResidue:
                 assert (await box.call("x")).ok
                 await box.until(lambda: ["young.claim.elsewhere"] == box.names())
                 assert 1 == runner.counters.executed
+
+        play(story)
+
+
+class TestClocks:
+    @pytest.mark.parametrize("hours", [-30, 30])
+    def test_sandbox_of_another_time(self, tmp_path: Path, hours: int) -> None:
+        """What is old, and what has expired, is judged by the sandbox's own clock."""
+        box = MemoryBox(tmp_path)
+        shift = hours * 3600.0
+        box.memory = MemoryHost(str(box.session), clock=lambda: time.time() + shift)
+
+        async def story() -> None:
+            box.ask("old")
+            box.age("old.req.json", 2 - shift)
+            async with box.serving():
+                assert "not_executed" == (await box.answer("old")).code
+                assert (await box.call("a")).ok
+            async with box.serving(tools={"slow": slow, "echo": echo}, session_max_in_flight=1):
+                box.ask("first", "slow")
+                await box.until(lambda: "first.req.json" not in box.names())
+                box.ask("late", timeout_ms=1000)
+                box.age("late.req.json", 5 - shift)
+                assert "expired" == (await box.answer("late")).code
+                assert (await box.call("b")).ok
+
+        async def slow() -> str:
+            await asyncio.sleep(0.3)
+            return "done"
 
         play(story)
 
