@@ -11,6 +11,8 @@ from relayconf.overrides import audit
 from relayconf.overrides.document import Pin
 from relayconf.overrides.rebuild import rebuild
 
+EARLY = "2026-11-30T12:00:00.000Z"
+
 
 def chain(count: int) -> tuple[list[bytes], Pin]:
     lines, pin = [], Pin()
@@ -121,6 +123,34 @@ class TestRebuild:
         found = rebuild(None, lines)
         assert found is not None
         assert ["APP_1", "APP_3"] == [o.name for o in found.overrides]
+
+    @pytest.mark.parametrize(
+        "interrupted",
+        [
+            {"action": "restore", "name": "APP_1", "kind": "kill"},
+            {"action": "kill", "name": "APP_1", "kind": "kill", "expires_at": EARLY},
+            {"action": "set", "name": "APP_9", "kind": "set", "value": "5"},
+        ],
+    )
+    def test_what_was_never_in_force_does_not_count(self, interrupted: dict[str, Any]) -> None:
+        """A change that was interrupted takes no kill away, cuts none short, and sets nothing."""
+        lines, pin = chain(1)
+        for body in ({"target": "app", **interrupted}, {"action": "void", "of": [2]}):
+            line = audit.chained(body, pin)
+            pin = Pin(line["seq"], line["hash"])
+            lines.append(audit.encode(line).rstrip(b"\n"))
+        found = rebuild(None, lines)
+        assert found is not None
+        assert [("APP_1", None)] == [(o.name, o.end) for o in found.overrides]
+
+    @pytest.mark.parametrize("of", [7, None, [1], [[1]], [True], ["2"], [10**30]])
+    def test_what_a_void_line_may_not_say(self, of: object) -> None:
+        """No such line takes a kill away, whatever it names."""
+        lines, pin = chain(2)
+        lines.append(audit.encode(audit.chained({"action": "void", "of": of}, pin)).rstrip(b"\n"))
+        found = rebuild(None, lines)
+        assert found is not None
+        assert ["APP_1", "APP_2"] == [o.name for o in found.overrides]
 
     def test_nothing_comes_of_nothing(self) -> None:
         """Without copy and audit there is no document."""
