@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from relayconf.overrides.document import Document, parse
 from relayconf.overrides.reading import Reader, audit_lines
 from relayconf.overrides.store import Store
 from relayconf.state.directory import find, make
+from tests.namespaces import inside, that_work
 
 
 class State:
@@ -216,22 +216,12 @@ class TestFaults:
             assert "APP_NEXT" in state.killed()
 
 
-def on_a_small_disk() -> list[Any]:
-    """Return the prefix that runs a command on a disk of 1 MiB, where this machine allows one."""
-    script = 'mount -t tmpfs -o size=1m none "$DISK" && exec "$@"'
-    prefix = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh")
-    if shutil.which("unshare") is None:
-        return []
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [*prefix, "true"], env={**os.environ, "DISK": folder}, capture_output=True, check=False
-        )
-    return [pytest.param(prefix, id="tmpfs")] if done.returncode == 0 else []
-
+#: A disk of 1 MiB, at $PLACE.
+SMALL_DISK = that_work(inside('mount -t tmpfs -o size=1m none "$PLACE"', "--mount"))
 
 FULL = """
 import json, os, subprocess, sys
-disk = os.environ["DISK"]
+disk = os.environ["PLACE"]
 os.environ["RELAYCONF_STATE_DIR"] = disk + "/state"
 def run(*words):
     done = subprocess.run(
@@ -263,12 +253,12 @@ print(json.dumps(answers))
 
 
 class TestFullDisk:
-    @pytest.mark.parametrize("prefix", on_a_small_disk())
+    @pytest.mark.parametrize("prefix", SMALL_DISK)
     def test_a_kill_still_fits(self, tmp_path: Path, prefix: tuple[str, ...]) -> None:
         """The reserve is for kills; without it, exit 1, nothing changed, and the disk is named."""
         done = subprocess.run(
             [*prefix, sys.executable, "-c", FULL],
-            env={**os.environ, "DISK": str(tmp_path)},
+            env={**os.environ, "PLACE": str(tmp_path)},
             capture_output=True,
             text=True,
             check=True,

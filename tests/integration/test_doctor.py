@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from relay.engine.checkup import _clock
+from tests.namespaces import NO_INSTANCE, NO_WATCH, inside, that_work
 
 
 def doctor(
@@ -35,20 +35,6 @@ def doctor(
 def of(body: dict[str, Any], check: str, status: str) -> list[dict[str, str]]:
     """Return the findings of one check with one status."""
     return [f for f in body["findings"] if (f["check"], f["status"]) == (check, status)]
-
-
-def in_namespace(script: str) -> tuple[str, ...]:
-    """Return what runs a command in namespaces of its own, after a script."""
-    unshared = ("unshare", "--user", "--map-root-user", "--mount")
-    return (*unshared, "sh", "-c", f'{script} && exec "$@"', "sh")
-
-
-def where_allowed(script: str) -> list[object]:
-    """Return one parameter where this machine allows such namespaces, and else none."""
-    if shutil.which("unshare") is None:
-        return []
-    tried = subprocess.run([*in_namespace(script), "true"], capture_output=True, check=False)
-    return [in_namespace(script)] if tried.returncode == 0 else []
 
 
 @pytest.fixture
@@ -155,23 +141,19 @@ class TestProblems:
         """A file system whose clock is another is a problem."""
         assert ["problem", "ok"] == [next(_clock("x", skew)).status for skew in (3.0, -0.01)]
 
-    @pytest.mark.parametrize("prefix", where_allowed("mount -t tmpfs -o ro none /mnt"))
+    @pytest.mark.parametrize(
+        "prefix",
+        that_work(inside("mkdir -p session && mount -t tmpfs -o ro none session", "--mount")),
+    )
     def test_a_read_only_directory(self, folder: Path, prefix: tuple[str, ...]) -> None:
         """A directory on a read-only file system is a problem."""
-        script = "mount -t tmpfs -o ro none session"
-        code, body = doctor(folder, "--dir", "session", prefix=in_namespace(script))
-        assert prefix
+        code, body = doctor(folder, "--dir", "session", prefix=prefix)
         assert (1, 1) == (code, len(of(body, "directory", "problem")))
 
-    @pytest.mark.parametrize("limit", ["max_inotify_instances", "max_inotify_watches"])
     @pytest.mark.parametrize("mode", ["auto", "watch"])
-    @pytest.mark.parametrize("prefix", where_allowed("echo 0 > /proc/sys/user/max_inotify_watches"))
-    def test_no_file_events(
-        self, folder: Path, prefix: tuple[str, ...], mode: str, limit: str
-    ) -> None:
+    @pytest.mark.parametrize("prefix", that_work(inside(NO_INSTANCE), inside(NO_WATCH)))
+    def test_no_file_events(self, folder: Path, prefix: tuple[str, ...], mode: str) -> None:
         """Without watches requests are polled: a warning; a problem where RELAY_MODE is watch."""
-        assert prefix
-        prefix = in_namespace(f"echo 0 > /proc/sys/user/{limit}")
         given = ("--dir", "session", "--set", f"RELAY_MODE={mode}")
         code, body = doctor(folder, *given, prefix=prefix)
         severity = "problem" if mode == "watch" else "warning"

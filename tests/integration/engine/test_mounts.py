@@ -5,12 +5,13 @@ Each test runs a program in user and mount namespaces of its own, where this mac
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.namespaces import inside, that_work
 
 PRELUDE = """
 import asyncio, logging, os, subprocess, sys, time
@@ -124,17 +125,6 @@ async def go():
 asyncio.run(go())
 """
 
-UNSHARED = ("unshare", "--user", "--map-root-user", "--mount")
-
-
-def allowed() -> list[object]:
-    """Return one parameter where such namespaces can be made and mounted in, and else none."""
-    if shutil.which("unshare") is None:
-        return []
-    command = [*UNSHARED, "mount", "-t", "tmpfs", "none", "/mnt"]
-    tried = subprocess.run(command, capture_output=True, check=False)
-    return [UNSHARED] if tried.returncode == 0 else []
-
 
 def run(program: str, folder: Path, root: Path, prefix: tuple[str, ...]) -> list[str]:
     """Run a program and return its lines."""
@@ -150,7 +140,7 @@ def run(program: str, folder: Path, root: Path, prefix: tuple[str, ...]) -> list
 
 
 class TestMounts:
-    @pytest.mark.parametrize("prefix", allowed())
+    @pytest.mark.parametrize("prefix", that_work(inside(":", "--mount")))
     @pytest.mark.parametrize("watch", [True, False])
     def test_unmounted(
         self, tmp_path: Path, root: Path, prefix: tuple[str, ...], *, watch: bool
@@ -163,13 +153,13 @@ class TestMounts:
             sum(words in line for line in lines) for words in ("is gone", "is served again")
         ]
 
-    @pytest.mark.parametrize("prefix", allowed())
+    @pytest.mark.parametrize("prefix", that_work(inside(":", "--mount")))
     def test_made_read_only(self, tmp_path: Path, root: Path, prefix: tuple[str, ...]) -> None:
         """An answer that cannot be written waits, and comes when the directory can be written."""
         lines = run(READ_ONLY, tmp_path, root, prefix)
         assert ["before", "not yet", "late", "after"] == lines
 
-    @pytest.mark.parametrize("prefix", allowed())
+    @pytest.mark.parametrize("prefix", that_work(inside(":", "--mount")))
     def test_filled_up(self, tmp_path: Path, root: Path, prefix: tuple[str, ...]) -> None:
         """An answer for which there is no space waits, and comes when there is."""
         lines = run(FULL, tmp_path, root, prefix)

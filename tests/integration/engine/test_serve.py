@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +17,7 @@ from typing import IO
 import pytest
 
 from relay.client import Writer
+from tests.namespaces import NO_INSTANCE, NO_WATCH, inside, that_work
 
 TOOLS = """
 [tools.echo]
@@ -58,35 +57,15 @@ async def stubborn() -> None:
 PATIENCE = 30.0
 
 
-def in_namespace(script: str, *flags: str) -> tuple[str, ...]:
-    """Return what runs a command in a user namespace of its own, after a line of shell."""
-    given = ("--user", "--map-root-user", *flags)
-    return ("unshare", *given, "sh", "-c", f'{script} && exec "$@"', "sh")
-
-
-def that_work(*prefixes: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return those that this machine allows: not every one has user namespaces for everybody."""
-    if shutil.which("unshare") is None:
-        return []
-    works = []
-    for prefix in prefixes:
-        with tempfile.TemporaryDirectory() as folder:
-            command = [*prefix, "true"]
-            done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
-        if done.returncode == 0:
-            works.append(prefix)
-    return works
-
-
 #: A directory ``session`` of the working directory is read-only in there.
 READ_ONLY_SESSION = that_work(
-    in_namespace("mkdir -p session && mount -t tmpfs -o ro none session", "--mount")
+    inside("mkdir -p session && mount -t tmpfs -o ro none session", "--mount")
 )
 
 #: There is no inotify instance, or no watch, in there.
 NO_INOTIFY = that_work(
-    in_namespace("echo 0 > /proc/sys/user/max_inotify_instances"),
-    in_namespace("echo 0 > /proc/sys/user/max_inotify_watches"),
+    inside(NO_INSTANCE),
+    inside(NO_WATCH),
 )
 
 
@@ -168,7 +147,7 @@ def serve(programs: list[Program], folder: Path, *arguments: str, **more: object
 
 
 #: There are fewer watches than sessions in there.
-FEW_WATCHES = that_work(in_namespace("echo 6 > /proc/sys/user/max_inotify_watches"))
+FEW_WATCHES = that_work(inside("echo 6 > /proc/sys/user/max_inotify_watches"))
 
 
 class TestServing:

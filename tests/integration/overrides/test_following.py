@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.namespaces import NO_INSTANCE, inside, that_work
+
 Change = Callable[[Path, bytes], None]
 
 
@@ -178,22 +180,8 @@ class TestFiles:
         assert not program.until(n=9)["fast"]
 
 
-#: A command as it runs without any inotify instance to be had.
-DEAF = ("unshare", "--user", "--map-root-user", "sh", "-c")
-NO_INSTANCE = 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"'
-
-
-def deaf() -> list[Any]:
-    """Return how to run a program without inotify, where this machine allows it."""
-    prefix = (*DEAF, NO_INSTANCE, "sh")
-    if shutil.which("unshare") is None:
-        return []
-    done = subprocess.run([*prefix, "true"], capture_output=True, check=False)
-    return [prefix] if done.returncode == 0 else []
-
-
 class TestWithoutEvents:
-    @pytest.mark.parametrize("prefix", deaf())
+    @pytest.mark.parametrize("prefix", that_work(inside(NO_INSTANCE)))
     def test_the_look_underneath_finds_everything(
         self, place: Any, a_kill: Any, prefix: tuple[str, ...]
     ) -> None:
@@ -205,29 +193,20 @@ class TestWithoutEvents:
         assert program.until(fast=True)
 
 
-#: The state directory is mounted read-only for a command that is run so, in $STATE.
-READ_ONLY = 'mount --bind "$STATE" "$STATE" && mount -o remount,ro,bind "$STATE" && exec "$@"'
-
-
-def read_only() -> list[Any]:
-    """Return how to run a program that cannot write its state, where this machine allows it."""
-    prefix = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh")
-    if shutil.which("unshare") is None:
-        return []
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "STATE": folder}
-        done = subprocess.run([*prefix, "true"], env=environment, capture_output=True, check=False)
-    return [prefix] if done.returncode == 0 else []
+#: The state directory is mounted read-only for a command that is run so, at $PLACE.
+READ_ONLY = that_work(
+    inside('mount --bind "$PLACE" "$PLACE" && mount -o remount,ro,bind "$PLACE"', "--mount")
+)
 
 
 class TestReadOnly:
-    @pytest.mark.parametrize("prefix", read_only())
+    @pytest.mark.parametrize("prefix", READ_ONLY)
     def test_a_process_obeys_and_cannot_say_so(
         self, place: Any, a_kill: Any, prefix: tuple[str, ...]
     ) -> None:
         """It goes by every change, is known by its process id, and keeps the answer at 3."""
         place.write(a_kill)
-        environment = {"STATE": str(place.state)}
+        environment = {"PLACE": str(place.state)}
         program = place.start(prefix=prefix, environment=environment)
         assert not program.last["fast"]
         place.write()
@@ -242,11 +221,11 @@ class TestReadOnly:
         assert [] == place.status()["instances"]
         assert 4 == place.kill("--wait", "100ms").code
 
-    @pytest.mark.parametrize("prefix", read_only())
+    @pytest.mark.parametrize("prefix", READ_ONLY)
     def test_a_command_changes_nothing(self, place: Any, prefix: tuple[str, ...]) -> None:
         """Exit 1, and the reason in one line."""
         place.state.mkdir(mode=0o700)
-        done = place.kill(prefix=prefix, environment={"STATE": str(place.state)})
+        done = place.kill(prefix=prefix, environment={"PLACE": str(place.state)})
         assert (1, True) == (done.code, "Read-only file system; nothing was changed" in done.err)
         assert [] == list(place.state.iterdir())
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from relay.client import Writer
+from tests.namespaces import NO_INSTANCE, inside, that_work
 
 TOOLS = """
 [tools.echo]
@@ -165,18 +166,8 @@ class TestObeying:
         relay.place.until(lambda: watches() >= 2)
 
 
-def in_namespace() -> list[Any]:
-    """Return how to run without inotify, where this machine allows it."""
-    script = 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"'
-    prefix = ("unshare", "--user", "--map-root-user", "sh", "-c", script, "sh")
-    if shutil.which("unshare") is None:
-        return []
-    done = subprocess.run([*prefix, "true"], capture_output=True, check=False)
-    return [prefix] if done.returncode == 0 else []
-
-
 class TestWithoutWatches:
-    @pytest.mark.parametrize("prefix", in_namespace())
+    @pytest.mark.parametrize("prefix", that_work(inside(NO_INSTANCE)))
     def test_a_mode_that_cannot_be_obeyed(self, place: Any, prefix: tuple[str, ...]) -> None:
         """Switched to watch where none is to be had, a relay keeps its mode, and kills go on."""
         relay = Relay(place, prefix=prefix)
