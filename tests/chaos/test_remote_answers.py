@@ -133,6 +133,24 @@ if "daemon" in available():
 
             play(story)
 
+        def test_large_request_that_cannot_be_read_at_once(
+            self, tmp_path: Path, server: Server
+        ) -> None:
+            """What is too large to be printed is read again, for as long as its caller waits."""
+
+            async def story() -> None:
+                turns = iter(range(4))
+
+                def judge(asked: Asked) -> str:
+                    reads = asked.method == "GET" and asked.target.endswith("/fs/file")
+                    return "closed" if reads and next(turns, None) is not None else ""
+
+                async with broken_way(tmp_path, Breaking(server.port, judge)) as way:
+                    text = "x" * 700_000
+                    assert text == await way.call("large", text)
+
+            play(story)
+
         def test_token_that_is_changed(self, tmp_path: Path, server: Server) -> None:
             """A token that is refused is named as the fault; once it is taken again, calls come."""
 

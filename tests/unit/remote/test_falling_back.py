@@ -249,6 +249,8 @@ class TestTrouble:
             sandbox.polled = lambda: other
             await sandbox.past(20)
             assert 1 == len(sandbox.windows)
+            # At 5, 10 and 15 seconds: a listing, and a drain that asks for the lease.
+            assert 3 == len(sandbox.drains) == len(sandbox.looks)
             sandbox.polled = polled
             await sandbox.past(26)
             assert sandbox.waiting.flight is not None
