@@ -82,12 +82,13 @@ class RemoteLoop:
         self._dead: dict[Identity, dict[str, float]] = {}
         self._unsubscribe = live.subscribe(lambda _old, _new: self._soon())
 
-    async def open(self, path: str, *, sweep: bool = True) -> RemoteSession:
+    async def open(self, path: str, *, sweep: bool = True, make: bool = True) -> RemoteSession:
         """Begin to serve one remote directory.
 
         Args:
             path: the directory.
             sweep: answer for what was left behind there, rather than execute it.
+            make: make the directory where it is missing.
 
         Raises:
             HostError: it cannot be served.
@@ -104,7 +105,7 @@ class RemoteLoop:
         )
         session.waiting.on_demotion = lambda: self._demoted(path)
         try:
-            await session.start(sweep=sweep)
+            await session.start(sweep=sweep, make=make)
             self._shared.locks.mark(self._identity(path))
         except BaseException:
             await session.leave(0.0)
@@ -123,7 +124,7 @@ class RemoteLoop:
         task = self._tasks.pop(session, None)
         if task is not None:
             await asyncio.wait([task])
-        await session.leave(0.0)
+        await session.leave(0.0, release=False)
         self._shared.locks.unmark(self._identity(session.path))
 
     def limits(self, path: str) -> RemoteLimits:

@@ -217,8 +217,7 @@ class RemoteRoot:
         """
         names = await self._names()
         self._listed_at = self._shared.clock()
-        for name in self.sessions.keys() - names:
-            await self._drop(name)
+        await asyncio.gather(*(self._drop(name) for name in self.sessions.keys() - names))
         for name in self._refused.keys() - names:
             del self._refused[name]
         new = sorted(name for name in names - self.sessions.keys() if self._is_due(name))
@@ -260,7 +259,8 @@ class RemoteRoot:
         path = posixpath.join(self.path, name)
         try:
             async with self._gate:
-                self.sessions[name] = await self._loop.open(path, sweep=sweep)
+                # RACE: one that was removed since the listing is not made again.
+                self.sessions[name] = await self._loop.open(path, sweep=sweep, make=False)
         except (HostError, StateError, OSError) as error:
             self._refuse(name, str(error))
             return

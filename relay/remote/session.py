@@ -138,18 +138,19 @@ class RemoteSession:
         """Whether a drain can wait inside the sandbox."""
         return self._drains is not None and self._drains.waits
 
-    async def start(self, *, sweep: bool = True) -> None:
+    async def start(self, *, sweep: bool = True, make: bool = True) -> None:
         """Take the lease, answer for what was left behind, and tell the writers.
 
         Args:
             sweep: answer requests from before as not executed; else they are executed, since their
                 writers could not know that the runner was not there yet.
+            make: make the directory where it is missing.
 
         Raises:
             HostError: the host cannot be used, within RELAY_FILE_OP_TIMEOUT_MS.
         """
         began = self._shared.wall()
-        before = await self._first_contact()
+        before = await self._first_contact(make=make)
         if sweep and (not before or before == self.runner or self.is_dead(before)):
             self.not_before = began - _MARGIN
         self._tidied_at = float("-inf")
@@ -172,7 +173,7 @@ class RemoteSession:
                 return report.status == "idle"
         return False
 
-    async def _first_contact(self) -> str:
+    async def _first_contact(self, *, make: bool) -> str:
         """Find out what the sandbox can run, take the lease; return whose it was before.
 
         Raises:
@@ -183,7 +184,7 @@ class RemoteSession:
             try:
                 await self.probe()
                 report = await self._send(
-                    Order(1, take="force", make=True), self.limits.grace + STARTING, "lease"
+                    Order(1, take="force", make=make), self.limits.grace + STARTING, "lease"
                 )
             except (Unreachable, TimedOut):
                 if self._shared.clock() >= deadline:
@@ -404,17 +405,19 @@ class RemoteSession:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def leave(self, patience: float) -> None:
+    async def leave(self, patience: float, *, release: bool = True) -> None:
         """Publish what is left to publish, and empty the lease.
 
         Args:
             patience: seconds that the publications may take.
+            release: whether there is a lease to be emptied.
         """
         await self._publications.flush(patience)
         self.announcing.stop()
         for task in tuple(self._tasks):
             task.cancel()
-        if self._drains is not None and not self.waiting.standby and not self.waiting.gone:
+        mine = release and not self.waiting.standby and not self.waiting.gone
+        if self._drains is not None and mine:
             try:
                 async with asyncio.timeout(max(1.0, patience)):
                     await self._drains.release(self.waiting.generation)

@@ -20,6 +20,7 @@ import pytest
 from relay.engine.given import NothingToServe
 from relay.engine.metrics import runner_metrics
 from relay.hosts.daemon import DaemonHost
+from relay.hosts.host import Entry
 from relay.hosts.memory import MemoryHost
 from relay.hosts.ssh import SshHost
 from relay.remote.runner import RemoteRunner
@@ -216,6 +217,31 @@ class TestRefusals:
 
 
 if "daemon" in available():
+
+    class TestRaces:
+        def test_session_that_went_since_the_listing(
+            self, tmp_path: Path, daemon_server: Server
+        ) -> None:
+            """A directory that is removed while it is found is not made again."""
+
+            class Ghosts(DaemonHost):
+                """Lists a directory that is not there any more."""
+
+                async def entries(self, path: str, *, kind: str = "list") -> list[Entry]:
+                    found = await super().entries(path, kind=kind)
+                    ghost = Entry("ghost", directory=True, size=0, modified=0.0)
+                    return [*found, ghost] if kind == "root" else found
+
+            async def story() -> None:
+                url = f"http://127.0.0.1:{daemon_server.port}"
+                root = Root(tmp_path, lambda: Ghosts(url, token=TOKEN))
+                box = root.beside("one")
+                async with root.serving() as runner:
+                    assert (await box.call("a")).ok
+                    assert (str(box.session),) == runner.sessions
+                    assert ["one"] == os.listdir(root.path)
+
+            play(story)
 
     class TestShare:
         def test_share_of_the_sessions(self, tmp_path: Path, daemon_server: Server) -> None:
