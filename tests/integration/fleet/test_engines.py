@@ -20,6 +20,7 @@ from relayconf.fleet.memory import MemoryEngine, MemoryServer
 from relayconf.fleet.options import FleetOptions
 from relayconf.fleet.record import NOWHERE, key_text
 from relayconf.fleet.redis import RedisEngine
+from relayconf.fleet.session import Session
 from tests.servers.authority import Authority
 from tests.servers.fleetserver import PASSWORD, USER, FleetServer, available
 from tests.servers.running import PATIENCE, free_port
@@ -189,9 +190,9 @@ class TestErrors:
             server.ask("HSET", "{relayconf}:state", B_KEY, "junk")
             server.ask("HSET", "{relayconf}:state", "other", "[]")
             assert asking.run(asking.engine.change(conformance.kill("B", "c2"))) == ""
-            snapshot = asyncio.run(asking.engine.snapshot())
-            asyncio.run(asking.engine.close())
-            names = [item.body and item.body["name"] for item in snapshot.items]
+            with Session(FleetOptions(server.url)) as session:
+                items = session.snapshot().items
+            names = [item.body and item.body["name"] for item in items]
             assert sorted(names, key=str) == ["A", "B", None]
 
     def test_a_full_server(self, tmp_path: Path) -> None:
