@@ -106,8 +106,13 @@ class Follower:
     def reading(self) -> FleetReading:
         """Return what the fleet says now, with what waits on this host on top."""
         faults = () if self._fault is None else (self._fault,)
+        unavailable = self._unavailable
+        known = self._view.known
+        if unavailable is not None:
+            # Another process of this host may have a connection, and keep what it learns.
+            known = self._keeper.newer(known)
         reading = reading_of(
-            self._view.known,
+            known,
             self._queue(),
             self.options,
             clock=self._clock,
@@ -115,9 +120,8 @@ class Follower:
             faults=faults,
         )
         added = [_problem("fleet-refused", text) for text in self._refused]
-        unavailable = self._unavailable
-        if unavailable is not None:
-            added.append(_problem("fleet-unavailable", unavailable))
+        if unavailable not in (None, self.options.fault):
+            added.append(_problem("fleet-unavailable", str(unavailable)))
         return reading._replace(problems=(*reading.problems, *added))
 
     def begin(self, known: Known) -> None:
@@ -224,7 +228,7 @@ class Follower:
             if now < self._keep_at:
                 return
         self._keeper.keep(self._view)
-        self._kept, self._keep_at = position, None
+        self._kept, self._keep_at, self._fault = position, None, None
 
     async def _merge(self, engine: Engine) -> None:
         """Bring the changes that wait to the server, unless their command does so just now."""

@@ -42,6 +42,24 @@ class Keeper:
         finally:
             directory.close()
 
+    def newer(self, known: Known) -> Known:
+        """Return what the file says, where that was true later than what is known, with its kills.
+
+        Nothing is changed by it, so that any thread may ask.
+        """
+        directory = self._open()
+        if directory is None:
+            return known
+        try:
+            there, fault = lastgood.read(directory)
+        finally:
+            directory.close()
+        if fault is not None or not _is_later(there, known):
+            return known
+        view = View(there, heartbeat_ms=known.heartbeat_ms)
+        view.absorb(known)
+        return view.known
+
     def keep(self, view: View) -> None:
         """Write the file where it says something else, and its stamp where that is old.
 
@@ -95,7 +113,7 @@ class Keeper:
 def _is_later(there: Known, ours: Known) -> bool:
     """Whether what a file says was true at a later moment."""
     if there.checked is None or ours.checked is None:
-        return ours.checked is None
+        return there.checked is not None
     return there.checked[0] == ours.checked[0] and there.checked[1] > ours.checked[1]
 
 

@@ -196,6 +196,16 @@ class TestProcess:
         assert live.current.fast
         until(lambda: any(p.code == "fleet-unavailable" for p in live.problems))
 
+    def test_a_neighbour_that_is_connected(self, fleet: Fleet) -> None:
+        """Who has no connection goes by what another process of its host learns, and says so."""
+        fleet.start()
+        alone = fleet.start(url="redis://127.0.0.1:1")
+        fleet.write(KILL)
+        until(lambda: not alone.current.fast)
+        assert any(p.code == "fleet-unavailable" for p in alone.problems)
+        fleet.write(RESTORE)
+        until(lambda: alone.current.fast)
+
     def test_a_change_that_waits(self, fleet: Fleet) -> None:
         """With the server down a kill is in force on its host at once, and merged afterwards."""
         live = fleet.start()
