@@ -155,7 +155,9 @@ class RemoteRoot:
         """Wait inside the sandbox, else for a pause; True where it is time to list."""
         limits, now = self._limits, self._shared.clock()
         drains = None
-        if limits.watches and now >= self._health.retry_at:
+        if not limits.watches:
+            self._health.reset()
+        elif now >= self._health.retry_at:
             drains = await self._drains()
         self._news.clear()
         if drains is None:
@@ -189,10 +191,11 @@ class RemoteRoot:
     async def _census(self, drains: ProgramDrains, limits: RemoteLimits) -> bool:
         """Wait until a name came or went; True where it is time to list."""
         self._waits = True
+        began, seconds = self._shared.clock(), window(limits, self._loop.random)
         try:
             report = await drains.census(
                 self._since,
-                window=window(limits, self._loop.random),
+                window=seconds,
                 rescan=limits.rescan,
                 grace=limits.grace,
             )
@@ -201,10 +204,12 @@ class RemoteRoot:
                 self._loop.means.forget()
             self._health.fail(str(error), self._shared.clock(), limits)
             return True
-        if report.status not in {"changed", "expired"}:
-            self._health.fail(f"it ended as {report.status}", self._shared.clock(), limits)
-            return True
         self._waits = False
+        now = self._shared.clock()
+        early = report.status == "expired" and now - began < seconds / 2
+        if early or report.status not in {"changed", "expired"}:
+            self._health.fail(f"it ended as {report.status}", now, limits)
+            return True
         self._health.succeed(found=True)
         self._since = report.mtime
         return report.status == "changed"

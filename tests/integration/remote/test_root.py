@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ import pytest
 from relay.engine.given import NothingToServe
 from relay.engine.metrics import runner_metrics
 from relay.hosts.daemon import DaemonHost
-from relay.hosts.host import Entry
+from relay.hosts.host import Done, Entry
 from relay.hosts.memory import MemoryHost
 from relay.hosts.ssh import SshHost
 from relay.remote.runner import RemoteRunner
@@ -240,6 +240,32 @@ if "daemon" in available():
                     assert (await box.call("a")).ok
                     assert (str(box.session),) == runner.sessions
                     assert ["one"] == os.listdir(root.path)
+
+            play(story)
+
+        def test_watch_that_ends_at_once(self, tmp_path: Path, daemon_server: Server) -> None:
+            """A root whose watch ends again and again is listed at leisure; sessions are found."""
+
+            class Hasty(DaemonHost):
+                """Says at once that nothing has happened."""
+
+                async def run(
+                    self, argv: Sequence[str], *, seconds: float, max_output: int, kind: str = "run"
+                ) -> Done:
+                    if kind == "census":
+                        self.requests[kind] += 1
+                        return Done(0, '{"status":"expired","now":0,"mtime":1}\n', "")
+                    return await super().run(
+                        argv, seconds=seconds, max_output=max_output, kind=kind
+                    )
+
+            async def story() -> None:
+                url = f"http://127.0.0.1:{daemon_server.port}"
+                root = Root(tmp_path, lambda: Hasty(url, token=TOKEN))
+                async with root.serving() as runner:
+                    assert (await root.beside("one").call("a")).ok
+                    await asyncio.sleep(1)
+                    assert runner.counters.sent["census"] <= 3
 
             play(story)
 
