@@ -9,7 +9,7 @@ import os
 from relayconf import report, targets
 from relayconf.cli import streams
 from relayconf.errors import TargetError
-from relayconf.layers import collect
+from relayconf.layers import Layer, collect
 from relayconf.process import Process, read_process
 from relayconf.resolve import Resolution, resolve
 from relayconf.setting import Contract
@@ -65,9 +65,15 @@ def read(arguments: argparse.Namespace) -> Process:
     )
 
 
-def resolved(contract: Contract, process: Process) -> Resolution:
-    """Resolve a contract from the command's sources; strict mode refuses here."""
-    resolution = resolve(contract, collect(contract, process.sources))
+def resolved(contract: Contract, process: Process, *above: Layer) -> Resolution:
+    """Resolve a contract from the command's sources; strict mode refuses here.
+
+    Args:
+        contract: what is declared.
+        process: the command's sources.
+        above: layers above all of them.
+    """
+    resolution = resolve(contract, [*collect(contract, process.sources), *above])
     if process.strict:
         report.refuse(resolution.problems)
     return resolution

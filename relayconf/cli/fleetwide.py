@@ -144,6 +144,11 @@ class Errand:
         return bool(reached.on_disk) if wanted == "disk" else bool(reached.replicas)
 
     @property
+    def lifted(self) -> set[tuple[str, str]]:
+        """The targets and names that the changes restore."""
+        return {c.entry.key[:2] for c in self.changes if c.entry.tombstone}
+
+    @property
     def keys(self) -> list[Key]:
         """The entries that the changes are about."""
         return [change.entry.key for change in self.changes]
@@ -316,5 +321,5 @@ def _look(desk: Desk, session: Session, errand: Errand, *, settling: bool = Fals
     with errand.lookout.available():
         records = session.instances()
         errand.lookout.standing = standing = session.snapshot().standing
-        proving = Proving(errand.keys, errand.position)
+        proving = Proving(errand.keys, errand.position, lifted=errand.lifted)
         errand.proof = proving.look(records, standing, live, dead, settling=settling)

@@ -11,10 +11,14 @@ from contextlib import contextmanager
 
 from relayconf.errors import FleetUnavailable
 from relayconf.fleet.engine import Standing
+from relayconf.fleet.layer import fleet_layer
 from relayconf.fleet.options import FleetOptions
 from relayconf.fleet.reading import FleetReading, read_files, reading_of
 from relayconf.fleet.session import Session
 from relayconf.fleet.view import View
+from relayconf.layers import Layer, Sources
+from relayconf.problems import Problem
+from relayconf.setting import Contract
 from relayconf.state.clock import SYSTEM, Clock
 
 
@@ -25,6 +29,7 @@ class Lookout:
         path: the state directory; ``None`` where there is none.
         group: the group that shares it.
         options: how the fleet is reached.
+        for_owner: see ``relayconf.state.directory.find``.
         clock: of this host.
 
     Attributes:
@@ -35,11 +40,17 @@ class Lookout:
     """
 
     def __init__(
-        self, path: str | None, group: str | None, options: FleetOptions, *, clock: Clock = SYSTEM
+        self,
+        path: str | None,
+        group: str | None,
+        options: FleetOptions,
+        *,
+        for_owner: bool = True,
+        clock: Clock = SYSTEM,
     ) -> None:
         self._options = options
         self._clock = clock
-        known, self._queue, self._faults = read_files(path, group=group, for_owner=True)
+        known, self._queue, self._faults = read_files(path, group=group, for_owner=for_owner)
         self._view = View(known, heartbeat_ms=known.heartbeat_ms, clock=clock)
         self.known = known
         self.host = self.reading = self._read()
@@ -89,3 +100,19 @@ class Lookout:
         return reading_of(
             self._view.known, self._queue, self._options, clock=self._clock, faults=self._faults
         )
+
+
+def asked_layer(contract: Contract, sources: Sources, options: FleetOptions) -> Layer:
+    """Return the fleet's layer for a command that is about to start, the server asked first.
+
+    Where it cannot be asked the host's own knowledge has to do, with a problem that says so.
+    """
+    lookout = Lookout(sources.state_dir, sources.state_group, options, for_owner=False)
+    with Session(options) as session:
+        lookout.ask(session)
+    layer = fleet_layer(contract, lookout.reading, options)
+    if lookout.unavailable is None:
+        return layer
+    text = f"{lookout.unavailable}; going by what this host knew of the fleet"
+    problem = Problem("fleet-unavailable", "fleet", text, raw=text)
+    return layer._replace(problems=(*layer.problems, problem))

@@ -16,6 +16,7 @@ from relayconf.export import exported
 from relayconf.instances.child import Child
 from relayconf.layers import Sources
 from relayconf.problems import Problem
+from relayconf.process import Process
 from relayconf.resolve import Resolution
 from relayconf.setting import Contract
 from relayconf.targets import find_contract
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     contract = find_contract(arguments.target or common.only_target())
     child = _registered(contract, process.sources)
     try:
-        resolution = common.resolved(contract, process)
+        resolution = _resolved(contract, process)
         _report(resolution, as_json=arguments.json)
         if child is not None:
             child.goes_by(resolution.generation, _overridden(resolution))
@@ -59,6 +60,17 @@ def run(arguments: argparse.Namespace) -> int:
         # Reached only where there is no command: becoming it leaves nothing behind to go on with.
         if child is not None:
             child.sign_off()
+
+
+def _resolved(contract: Contract, process: Process) -> Resolution:
+    """Resolve, and ask the fleet first: the command will never look again."""
+    options = process.sources.fleet
+    if options is None:
+        return common.resolved(contract, process)
+    from relayconf.cli.lookout import asked_layer  # noqa: PLC0415 - only where there is a fleet
+
+    here = process._replace(sources=process.sources._replace(fleet=None))
+    return common.resolved(contract, here, asked_layer(contract, process.sources, options))
 
 
 def _registered(contract: Contract, sources: Sources) -> Child | None:

@@ -96,21 +96,29 @@ def _read(sources: Sources, target: str | None) -> State:
     directory = None if path is None else find(path, group=group, for_owner=True)
     reading = Reader(path, group=group, for_owner=True).read()
     live: list[Seen] = []
-    dead: list[str] = []
-    if directory is not None:
-        try:
+    fleet = None
+    try:
+        listing = None if directory is None else Listing(directory)
+        live = [] if listing is None else listing.live()
+        fleet = _fleet(sources, live, [] if listing is None else listing.dead())
+        overridden = {(o.target, o.name) for o in reading.document.overrides}
+        if fleet is not None:
+            overridden |= {entry.key[:2] for entry in fleet.reading.entries}
+        if directory is not None:
             lines = (line for text in audit_lines(directory) if (line := audit.parse(text)))
-            overridden = {(o.target, o.name) for o in reading.document.overrides}
-            listing = Listing(directory)
-            live, dead = with_pending(listing.live(), lines, overridden), listing.dead()
-        finally:
+            live = with_pending(live, lines, overridden)
+    finally:
+        if directory is not None:
             directory.close()
-    contracts = Choosing(target, live).contracts()
+    return State(path, reading, Choosing(target, live).contracts(), live, fleet)
+
+
+def _fleet(sources: Sources, live: list[Seen], dead: list[str]) -> FleetStatus | None:
     if sources.fleet is None:
-        return State(path, reading, contracts, live)
+        return None
     from relayconf.cli.fleetstatus import look  # noqa: PLC0415 - only where there is one
 
-    return State(path, reading, contracts, live, look(sources, live, dead))
+    return look(sources, live, dead)
 
 
 def _flags(

@@ -75,11 +75,19 @@ class Proving:
     Args:
         keys: the entries that were changed.
         position: what an instance must have applied.
+        lifted: targets and names that nothing overrides any more after the changes.
     """
 
-    def __init__(self, keys: Sequence[Key], position: Position) -> None:
+    def __init__(
+        self,
+        keys: Sequence[Key],
+        position: Position,
+        *,
+        lifted: Collection[tuple[str, str]] = (),
+    ) -> None:
         self._keys = keys
         self._position = position
+        self._lifted = lifted
 
     def look(
         self,
@@ -104,8 +112,13 @@ class Proving:
             for record, names in concerned(records, self._keys)
         }
         for seen in live:
-            if self._concerns(seen) and record_of(seen, records) is None:
+            record = record_of(seen, records)
+            if self._concerns(seen) and record is None:
                 found[seen.id] = _of_seen(seen)
+            frozen = [name for name in seen.frozen if (seen.target, name) in self._lifted]
+            if frozen and record is not None and record.id in found:
+                why = f"it waits for a restart: {', '.join(frozen)}"
+                found[record.id] = replace(found[record.id], why=why)
         witnesses = _sorted(found.values())
         lost = not _holds(standing.position, self._position)
         missing = [witness for witness in witnesses if witness.why]
