@@ -38,6 +38,9 @@ _TICK = 0.1
 #: How much of a failing command's output its caller, and the log, is shown.
 _SHOWN = 2000
 
+#: How much of its stderr is kept until then, so that a credential at the cut is whole.
+_KEPT = 65536
+
 #: Bytes in one read, what a pipe holds; and how many reads before its bounds are looked at again.
 _READ = 65536
 _READS = 16
@@ -137,7 +140,8 @@ class _Process:
         if self._failure is not None:
             raise self._failure
         if status != 0:
-            printed = self._out[:_SHOWN].decode("utf-8", "replace").strip()
+            # Masked before it is cut: half a credential is none that would be known.
+            printed = self._masked(self._out.decode("utf-8", "replace").strip())[:_SHOWN]
             ended = (
                 f"exited with status {status}" if status > 0 else f"was killed by signal {-status}"
             )
@@ -209,7 +213,7 @@ class _Process:
                 return False
             into += data
             if into is self._err:
-                del self._err[:-_SHOWN]
+                del self._err[:-_KEPT]
             elif len(into) > self._call.max_bytes:
                 break
         return True
@@ -269,7 +273,7 @@ class _Process:
     def _log_stderr(self) -> None:
         if self._err:
             said = self._masked(self._err.decode("utf-8", "replace").strip())
-            text = escaped(said, limit=_SHOWN)
+            text = escaped(said[-_SHOWN:], limit=_SHOWN)
             _log.warning("tool %s wrote to stderr: %s", self._tool, text)
 
 

@@ -74,6 +74,10 @@ class Credentials:
         for name in filter(may_be_secret, names):
             self.never_show(self._environ.get(name, ""))
 
+    def longest(self) -> int:
+        """Return the bytes of the longest text that is masked."""
+        return max((len(secret.encode("utf-8", "replace")) for secret in self._seen), default=0)
+
     def masked(self, text: str) -> str:
         """Return a text without any secret that has been used so far."""
         # The longest first: a header's whole value may hold a secret that was named by itself.

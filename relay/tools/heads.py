@@ -28,10 +28,15 @@ class Headed:
         self._error = error
         self._left = _MOST
         self._in_head = True
+        self._is_spoilt = False
 
     def body_begins(self) -> None:
         """Bound nothing until the next request."""
         self._in_head = False
+
+    def spoil(self) -> None:
+        """Have the connection closed instead of used again: more has come than was asked for."""
+        self._is_spoilt = True
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
         """Return the next bytes."""
@@ -59,4 +64,7 @@ class Headed:
 
     def get_extra_info(self, info: str) -> Any:
         """Return what is known of the connection."""
+        if info == "is_readable" and self._is_spoilt:
+            # The library's sign, between two requests, of a connection that is of no more use.
+            return True
         return self._stream.get_extra_info(info)

@@ -8,6 +8,7 @@ killed when it does not end by itself.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -27,9 +28,12 @@ _GRACE = 2.0
 
 _READ = 1 << 16
 
-#: Of a process's stderr, this much is logged: so many pieces, of so many bytes.
-_LOGGED = 200
-_PIECE = 2000
+#: Bytes of a process's stderr that are logged; of a line, so many are waited for.
+_LOGGED = 400_000
+_LONGEST_LINE = 1 << 16
+
+#: An answer that cannot be used is looked at again, for whom it was, up to so many bytes.
+_LONGEST_JUDGED = 1 << 20
 
 #: What an error carries that stands for an answer over the bound.
 TOO_LARGE = "relay/too_large"
@@ -127,8 +131,12 @@ class Pipes:
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=line.id, error=error))
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except ValueError as error:
-            return error
+        except ValueError as fault:
+            id_ = _answered(line)
+            if id_ is None:
+                return fault
+            error = ErrorData(code=INTERNAL_ERROR, message="its answer cannot be used")
+            return SessionMessage(JSONRPCError(jsonrpc="2.0", id=id_, error=error))
 
     async def _send(self, process: asyncio.subprocess.Process, sent: Any) -> None:
         stdin = process.stdin
@@ -147,11 +155,34 @@ class Pipes:
 
     async def _log(self, process: asyncio.subprocess.Process) -> None:
         stderr = process.stderr
-        left = _LOGGED
-        while stderr is not None and (data := await stderr.read(_PIECE)):
-            if left > 0:
-                left -= 1
-                self._said(data.decode("utf-8", "replace").strip())
+        left, held = _LOGGED, b""
+        while stderr is not None and (data := await stderr.read(_READ)):
+            if left <= 0:
+                continue
+            # Whole lines, so that no credential is cut in two: neither half would be known for one.
+            lines, end, rest = (held + data).rpartition(b"\n")
+            held = rest
+            if not end and len(held) >= _LONGEST_LINE:
+                lines, held = held, b""
+            if lines:
+                left -= len(lines)
+                self._said(lines.decode("utf-8", "replace").strip())
+        if held:
+            self._said(held.decode("utf-8", "replace").strip())
+
+
+def _answered(line: bytes) -> str | int | None:
+    """Return the id of the request that a line was meant to answer, where that can be told."""
+    if len(line) > _LONGEST_JUDGED:
+        return None
+    try:
+        body = json.loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(body, dict) or "method" in body:
+        return None
+    id_ = body.get("id")
+    return id_ if isinstance(id_, str | int) and not isinstance(id_, bool) else None
 
 
 async def _finish(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]]) -> None:

@@ -77,10 +77,11 @@ class Bounded:
     On a stream of events the bound is on each of them, and they are read at a pace.
     """
 
-    def __init__(self, stream: Any, limit: int, *, events: bool) -> None:
+    def __init__(self, stream: Any, limit: int, *, events: bool, connection: object) -> None:
         self._stream = stream
         self._limit = limit
         self._events = events
+        self._connection = connection
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size, parts, pace = 0, 0, Pace(lines=_EVENT_LINES)
@@ -100,8 +101,21 @@ class Bounded:
                 await pace.keep(part)
 
     async def aclose(self) -> None:
-        """Let the connection go."""
+        """Let the connection go; one on which more than the answer has come, for good."""
+        if isinstance(self._connection, Headed) and _came_beside(self._stream):
+            self._connection.spoil()
         await self._stream.aclose()
+
+
+def _came_beside(stream: Any) -> bytes:
+    """Return what has been read of a connection beside its answer, such as a body after a 204.
+
+    It would be taken for the beginning of the next answer. Only the library's own parser knows.
+    """
+    for inner in ("_stream", "_connection", "_h11_state"):
+        stream = getattr(stream, inner, None)
+    beside: bytes = getattr(stream, "trailing_data", (b"", False))[0]
+    return beside
 
 
 def _unseen(_request: Any, _status: int) -> None:
@@ -159,9 +173,9 @@ class _Transport:
             ToolError: the body is packed, and may unpack to anything.
         """
         response = await self._pool.handle_async_request(self._core_request(request))
-        stream = response.extensions.get("network_stream")
-        if isinstance(stream, Headed):
-            stream.body_begins()
+        connection = response.extensions.get("network_stream")
+        if isinstance(connection, Headed):
+            connection.body_begins()
         self._saw(request, response.status)
         if _header(response.headers, b"content-encoding") not in (b"", b"identity"):
             await response.aclose()
@@ -171,7 +185,9 @@ class _Transport:
         return self._library.httpx.Response(
             status_code=response.status,
             headers=response.headers,
-            stream=self._library.body(response.stream, self._limit, events=events),
+            stream=self._library.body(
+                response.stream, self._limit, events=events, connection=connection
+            ),
             extensions=response.extensions,
         )
 

@@ -26,9 +26,10 @@ from relay.engine.telemetry import escaped
 from relay.errors import ToolError
 from relay.tools.command import ALLOWED, environment
 from relay.tools.credentials import Credentials, Template
-from relay.tools.libraries import mask_logs
+from relay.tools.libraries import mask_logs, reason
 from relay.tools.pipes import TOO_LARGE, Pipes
 from relay.tools.registry import TOOL_NAME, Call, Failure, Tool, ToolsError
+from relay.tools.results import text_of
 from relay.tools.transport import Reach, checked_client
 
 _log = logging.getLogger("relay.tools")
@@ -36,6 +37,10 @@ _log = logging.getLogger("relay.tools")
 #: Seconds to connect and to list the tools; to wait for a first connection at the start.
 _TO_CONNECT = 30.0
 _AT_START = 10.0
+
+#: Seconds in which a connection is taken leave of: over HTTP the server is told, and may be silent.
+_TO_LEAVE = 5.0
+_TO_SAY_GOODBYE = 2.0
 
 #: Seconds between attempts: the first, the longest, and the share that chance takes off.
 _PAUSE_FIRST = 0.5
@@ -69,13 +74,17 @@ _MAY_BE_FORGOTTEN = (mcp_types.INVALID_REQUEST, -32001)
 #: Seconds that a call waits for a session to be made anew that its server has forgotten.
 _FOR_A_SESSION = 5.0
 
-
-#: How the library begins to say that a redirect was not followed, and where it leads.
+#: How the library begins to say that a redirect was not followed, and where it leads; and that
+#: it cannot read an answer, and a piece of it.
 _ELSEWHERE = "Redirect to "
+_UNREADABLE = "Failed to parse "
 
 #: Calls that were given up at one time while their server does not take that. The library tries to
 #: tell it for 5 s.
 _MOST_LEAVING = 256
+
+#: What the library raises for an answer that it cannot use; the connection is as good as before.
+_UNUSABLE = (ValueError, RuntimeError)
 
 T = TypeVar("T")
 
@@ -141,6 +150,7 @@ class Upstream:
         self._stale = asyncio.Event()
         #: Whether the server has said that it does not know the session.
         self._forgotten = False
+        self._stopping = False
         #: Calls that were given up, of which the server is still to be told.
         self._leaving: set[asyncio.Task[Any]] = set()
 
@@ -154,21 +164,23 @@ class Upstream:
     async def stop(self) -> None:
         """Disconnect, and end the server's process."""
         task, self._task = self._task, None
-        if task is not None:
+        self._stopping = True
+        while task is not None and not task.done():
+            # Again where a library has made something else of it, or waits for its peer.
             task.cancel()
-            await asyncio.wait([task])
+            await asyncio.wait([task], timeout=_TO_LEAVE)
 
     async def _supervise(self) -> None:
         failures = 0
-        while True:
+        while not self._stopping:
             begun = time.monotonic()
             try:
                 # Every other time the older way to connect: a server that ends at a question that
                 # it does not know is met by it.
                 await self._hold("auto" if failures % 2 == 0 else "legacy")
-                reason = "the connection has ended"
+                ended = "the connection has ended"
             except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - tried again
-                reason = _reason(error)
+                ended = reason(error)
             finally:
                 self._client = None
                 self._connected.clear()
@@ -176,7 +188,7 @@ class Upstream:
             failures = 0 if time.monotonic() - begun > _GOOD else failures + 1
             pause = min(_PAUSE_FIRST * 2 ** min(max(failures - 1, 0), 10), _PAUSE_LONGEST)
             pause *= 1 - _JITTER * self._draw()
-            said = escaped(self._credentials.masked(reason))
+            said = escaped(self._credentials.masked(ended))
             _log.warning("mcp %s: %s; again in %.1f s", self.server.name, said, pause)
             await asyncio.sleep(pause)
 
@@ -266,15 +278,17 @@ class Upstream:
                 async for _ in events:
                     self._stale.set()
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - it does without
-            _log.info("mcp %s: not told of changes: %s", self.server.name, _reason(error))
+            _log.info("mcp %s: not told of changes: %s", self.server.name, reason(error))
 
     async def _heard(self, message: object) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):
             self._stale.set()
 
     def _said(self, text: str) -> None:
-        said = escaped(self._credentials.masked(text), limit=_SHOWN)
-        _log.info("mcp %s wrote to stderr: %s", self.server.name, said)
+        said = self._credentials.masked(text)
+        for at in range(0, len(said), _SHOWN):
+            piece = escaped(said[at : at + _SHOWN], limit=_SHOWN)
+            _log.info("mcp %s wrote to stderr: %s", self.server.name, piece)
 
     async def _take_tools(self, client: Client) -> None:
         found: list[mcp_types.Tool] = []
@@ -341,6 +355,9 @@ class Upstream:
                 # The library's words; where it leads is for the log alone.
                 _log.warning("mcp %s: %s", self.server.name, escaped(said))
                 said = "it leads elsewhere"
+            elif said.startswith(_UNREADABLE):
+                # Likewise; and a piece from the middle of what was sent, which is no use masking.
+                said = "its answer cannot be used"
             raise ToolError(f"the MCP server {self.server.name}: {said}") from None
         if len(text) > call.max_bytes:
             raise Failure("too_large", f"the answer is larger than {call.max_bytes} bytes")
@@ -364,12 +381,13 @@ class Upstream:
                 self._lost.set()
             raise
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - told and logged below
-            self._lost.set()
-            reason = escaped(self._credentials.masked(_reason(error)))
-            _log.warning("mcp %s: %s: %s", self.server.name, tool, reason)
+            if not isinstance(error, _UNUSABLE):
+                self._lost.set()
+            said = escaped(self._credentials.masked(reason(error)))
+            _log.warning("mcp %s: %s: %s", self.server.name, escaped(tool), said)
             text = f"the MCP server {self.server.name} gave no usable answer"
             raise ToolError(text) from None
-        text = self._credentials.masked(_text(result))
+        text = self._credentials.masked(text_of(result))
         if result.is_error:
             raise ToolError(text[:_SHOWN] or "the tool failed and said nothing")
         return text
@@ -412,29 +430,10 @@ class _Closing(AbstractAsyncContextManager[Any]):
 
     async def __aexit__(self, *error: object) -> bool | None:
         try:
-            return await self._transport.__aexit__(*cast("Any", error))
+            # What it raised would take the place of a cancel that is on its way.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TO_SAY_GOODBYE):
+                    return await self._transport.__aexit__(*cast("Any", error))
+            return None
         finally:
             await self._client.aclose()
-
-
-def _text(result: Any) -> str:
-    """Return an answer as text: its texts as they are, one under the other; else as JSON."""
-    parts = [
-        part.text
-        if isinstance(part, mcp_types.TextContent)
-        else part.model_dump_json(by_alias=True, exclude_none=True)
-        for part in result.content
-    ]
-    structured = getattr(result, "structured_content", None)
-    if not parts and structured is not None:
-        parts = [json.dumps(structured, ensure_ascii=False)]
-    return "\n".join(parts)
-
-
-def _reason(error: BaseException) -> str:
-    """Return one line for whatever a connection ended with."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, TimeoutError):
-        return "it does not answer"
-    return f"{type(error).__name__}: {error}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -210,6 +211,9 @@ class _Request:
         """Return the request that a redirect asks for; a credential never leaves its origin."""
         if sent.url.scheme == "https" and following.url.scheme != "https":
             raise Failure("refused", "the service leads from https to http")
+        if following.url.userinfo:
+            # They would take the place of the file's.
+            raise Failure("refused", "the service leads to a url with a user in it")
         if _origin(sent.url) != _origin(following.url):
             for name in self._endpoint.headers:
                 following.headers.pop(name, None)
@@ -218,19 +222,28 @@ class _Request:
         return following
 
     async def _text(self, response: httpx.Response) -> str:
-        limit = self._call.max_bytes if response.is_success else _SHOWN
+        if not response.is_success:
+            shown = (await self._beginning(response)).strip()
+            raise ToolError(f"the service answered {response.status_code}: {shown}".rstrip(": "))
+        limit = self._call.max_bytes
         data = bytearray()
         async for part in response.aiter_raw():
             data += part
             if len(data) > limit:
-                if response.is_success:
-                    raise Failure("too_large", f"the answer is larger than {limit} bytes")
+                raise Failure("too_large", f"the answer is larger than {limit} bytes")
+        return _decoded(data, response)
+
+    async def _beginning(self, response: httpx.Response) -> str:
+        """Return as much of an error's body as its caller is shown."""
+        credentials = self._web.credentials
+        # Masked before it is cut: half a credential is none that would be known.
+        most = _SHOWN + credentials.longest()
+        data = bytearray()
+        async for part in response.aiter_raw():
+            data += part
+            if len(data) >= most:
                 break
-        text = data[:limit].decode(_charset(response), "replace")
-        if not response.is_success:
-            shown = text.strip()
-            raise ToolError(f"the service answered {response.status_code}: {shown}".rstrip(": "))
-        return text
+        return credentials.masked(_decoded(data[:most], response))[:_SHOWN]
 
 
 def _query(name: str, value: Any) -> list[tuple[str, str]]:
@@ -246,12 +259,8 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
-def _charset(response: httpx.Response) -> str:
-    encoding = response.charset_encoding
-    if encoding is None:
-        return "utf-8"
-    try:
-        "".encode(encoding)
-    except (LookupError, ValueError):
-        return "utf-8"
-    return encoding
+def _decoded(data: bytes | bytearray, response: httpx.Response) -> str:
+    """Return a body as text, by the charset that it names where that is one for texts."""
+    with suppress(LookupError, ValueError):
+        return data.decode(response.charset_encoding or "utf-8", "replace")
+    return data.decode("utf-8", "replace")

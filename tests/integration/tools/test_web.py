@@ -236,13 +236,20 @@ class TestRedirects:
 
     @pytest.mark.parametrize(
         "location",
-        ["http://other.test/", "//other.test/x", "ftp://127.0.0.1/", "file:///etc/passwd"],
+        [
+            "http://other.test/",
+            "//other.test/x",
+            "ftp://127.0.0.1/",
+            "file:///etc/passwd",
+            "http://user:word@{host}/",
+            "//user@{host}/",
+        ],
     )
     def test_to_another_host(self, offer: Any, service: Any, http: Any, location: str) -> None:
-        """A redirect off the list is refused, and nobody else is asked."""
+        """A redirect off the list, or with a user in it, is refused, and nobody else is asked."""
 
-        async def behave(_: Any, writer: Any) -> None:
-            writer.write(http(302, location=location))
+        async def behave(request: Any, writer: Any) -> None:
+            writer.write(http(302, location=location.format(host=request.headers["host"])))
 
         async def run() -> None:
             async with service(behave) as served, offer(tool(served.port)) as session:
