@@ -10,6 +10,7 @@ import sys
 from typing import List, Optional
 
 from relay import cli
+from relay.cli import terminal
 from relay.cli.terminal import USAGE_ERROR, answer, complain
 
 USAGE = """\
@@ -29,6 +30,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     """Run a command of the bundle and return its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     command = arguments[0] if arguments else ""
+    terminal.program = "relay.pyz"
     if command == "tools" and "--check" in arguments:
         return complain(
             "tools", "--check is for the runner's side, and not in this file", USAGE_ERROR
@@ -36,8 +38,8 @@ def main(argv: Optional[List[str]] = None) -> int:
     if command in cli.QUICK:
         return cli.main(argv)
     if command in ("-h", "--help"):
-        return answer("bundle", USAGE)
+        return answer("", USAGE)
     known = ", ".join(cli.QUICK)
     if command:
-        return complain("bundle", f"{command!a} is no command of this file: {known}", USAGE_ERROR)
-    return complain("bundle", f"no command is named: {known}", USAGE_ERROR)
+        return complain("", f"{command!a} is no command of this file: {known}", USAGE_ERROR)
+    return complain("", f"no command is named: {known}", USAGE_ERROR)

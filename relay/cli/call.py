@@ -17,6 +17,8 @@ from relay.cli.terminal import (
     UsageError,
     answer,
     complain,
+    explain,
+    misused,
     read_line,
     stdout_is_closed,
 )
@@ -121,7 +123,7 @@ def _run(argv: List[str]) -> int:
     try:
         asked = parse(argv)
         if asked is None:
-            return answer("call", USAGE)
+            return explain("call", USAGE)
         exchange = Writer(directory_of(os.environ, asked.dir)).exchange(
             asked.tool,
             _arguments(asked.json_text),
@@ -131,7 +133,7 @@ def _run(argv: List[str]) -> int:
         )
         text = drive(exchange)
     except UsageError as error:
-        return complain("call", f"{error}; see relay call --help", USAGE_ERROR)
+        return misused("call", error)
     except RelayError as error:
         return _failed(error, as_json=as_json)
     except Stopped as stop:

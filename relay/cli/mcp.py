@@ -14,8 +14,9 @@ from relay.cli.call import Stopped, catch_signals, restore_signals, seconds
 from relay.cli.terminal import (
     USAGE_ERROR,
     UsageError,
-    answer,
     complain,
+    explain,
+    misused,
     read_line,
     stdout_is_closed,
 )
@@ -68,10 +69,10 @@ def _run(argv: List[str]) -> int:
     try:
         asked = parse(argv)
         if asked is None:
-            return answer("mcp", USAGE)
+            return explain("mcp", USAGE)
         Server(directory_of(os.environ, asked.dir), timeout=asked.timeout).run()
     except UsageError as error:
-        return complain("mcp", f"{error}; see relay mcp --help", USAGE_ERROR)
+        return misused("mcp", error)
     except NoDirectory as error:
         return complain("mcp", str(error), USAGE_ERROR)
     except Stopped as stop:

@@ -16,6 +16,9 @@ USAGE_ERROR = 2
 #: Exit status: the answer could not be written.
 NOT_WRITTEN = 1
 
+#: How the program is called in what it says of itself. A bundle puts its own in this place.
+program = "relay"
+
 
 class UsageError(Exception):
     """The command line cannot be understood."""
@@ -72,11 +75,28 @@ def answer(command: str, text: str) -> int:
     return 0
 
 
+def explain(command: str, usage: str) -> int:
+    """Print a command's help, with the name by which this program is called."""
+    return answer(command, usage.replace(f"relay {command}", f"{program} {command}"))
+
+
+def misused(command: str, error: UsageError) -> int:
+    """Say what is wrong with a command line, and where to read on; return the exit status."""
+    return complain(command, f"{error}; see {program} {command} --help", USAGE_ERROR)
+
+
 def complain(command: str, message: str, status: int) -> int:
-    """Say on stderr what is wrong, and return the exit status that was given."""
+    """Say on stderr what is wrong, and return the exit status that was given.
+
+    Args:
+        command: the one that complains; empty for the program itself.
+        message: what is wrong.
+        status: the exit status.
+    """
+    who = f"{program} {command}".rstrip()
     lines = "\n".join(plain(line) for line in message.split("\n"))
     try:
-        os.write(2, f"relay {command}: {lines}\n".encode("utf-8", "backslashreplace"))
+        os.write(2, f"{who}: {lines}\n".encode("utf-8", "backslashreplace"))
     except OSError:
         # Nobody listens; the exit status has to do.
         return status

@@ -9,7 +9,16 @@ import json
 import os
 from typing import Any, Dict, Iterable, Iterator, List
 
-from relay.cli.terminal import USAGE_ERROR, UsageError, answer, complain, plain, read_line
+from relay.cli.terminal import (
+    USAGE_ERROR,
+    UsageError,
+    answer,
+    complain,
+    explain,
+    misused,
+    plain,
+    read_line,
+)
 from relay.client.directory import Held
 from relay.client.options import told
 from relay.client.writer import directory_of
@@ -40,10 +49,10 @@ def run(argv: List[str]) -> int:
     try:
         options = parse(argv)
         if "-h" in options or "--help" in options:
-            return answer("tools", USAGE)
+            return explain("tools", USAGE)
         held = Held(directory_of(os.environ, options.get("--dir")))
     except UsageError as error:
-        return complain("tools", f"{error}; see relay tools --help", USAGE_ERROR)
+        return misused("tools", error)
     except NoDirectory as error:
         return complain("tools", str(error), USAGE_ERROR)
     announced = told(held)

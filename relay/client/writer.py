@@ -214,7 +214,8 @@ def directory_of(environ: Mapping[str, str], given: Optional[StrPath] = None) ->
         if path and path.strip():
             break
     else:
-        raise NoDirectory("no session directory is named: give dir, or set RELAY_DIR")
+        said = "no session directory is named: give it (--dir DIR, or dir=...), or set RELAY_DIR"
+        raise NoDirectory(said)
     if os.path.isabs(path):
         return path
     try:

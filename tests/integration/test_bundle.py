@@ -162,8 +162,20 @@ class TestBarePython:
         tool = ("echo",) if command == "call" else ()
         done = run(sandbox_python, archive, command, *tool, "--dir", tmp_path / "no")
         assert (2, "") == (done.returncode, done.stdout)
-        said = f"relay {command}: the session directory '{tmp_path}/no' cannot be opened: "
+        said = f"relay.pyz {command}: the session directory '{tmp_path}/no' cannot be opened: "
         assert f"{said}No such file or directory\n" == done.stderr
+
+    @pytest.mark.parametrize("command", ["call", "tools", "mcp"])
+    def test_wrong_usage(self, sandbox_python: str, archive: Path, command: str) -> None:
+        """It speaks of itself by its own name, and of options as a shell has them."""
+        done = run(sandbox_python, archive, command, "--nope")
+        said = f"relay.pyz {command}: there is no option '--nope'; see relay.pyz {command} --help\n"
+        assert (2, said) == (done.returncode, done.stderr)
+        helped = run(sandbox_python, archive, command, "--help")
+        assert helped.stdout.startswith(f"usage: relay.pyz {command} ")
+        tool = ("echo",) if command == "call" else ()
+        done = run(sandbox_python, archive, command, *tool)
+        assert (2, 1) == (done.returncode, done.stderr.count("--dir DIR"))
 
     @pytest.mark.parametrize("words", [("serve",), ()], ids=" ".join)
     def test_a_command_that_it_has_not(
@@ -173,6 +185,7 @@ class TestBarePython:
         done = run(sandbox_python, archive, *words)
         assert (2, "") == (done.returncode, done.stdout)
         assert "call, tools, mcp" in done.stderr
+        assert done.stderr.startswith("relay.pyz: ")
         assert 1 == len(done.stderr.splitlines())
 
     def test_is_a_library(self, sandbox_python: str, archive: Path, session: Path) -> None:
