@@ -19,6 +19,7 @@ from relayconf.fleet import waiting
 from relayconf.fleet.engine import Engine, InstanceRecord
 from relayconf.fleet.keeping import Keeper
 from relayconf.fleet.known import Known, Moment
+from relayconf.fleet.lingering import Lingering
 from relayconf.fleet.merging import merge
 from relayconf.fleet.opening import open_engine
 from relayconf.fleet.options import FleetOptions
@@ -86,6 +87,8 @@ class Follower:
         self._signing_off: set[str] = set()
         self._kept: Position | None = None
         self._keep_at: float | None = None
+        self._lingering = Lingering(clock=clock)
+        self._lingers = threading.Lock()
         self._answered = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -111,9 +114,11 @@ class Follower:
         if unavailable is not None:
             # Another process of this host may have a connection, and keep what it learns.
             known = self._keeper.newer(known)
+        with self._lingers:
+            queue = self._lingering.take(self._queue(), known, self._view.taken)
         reading = reading_of(
             known,
-            self._queue(),
+            queue,
             self.options,
             clock=self._clock,
             since=self._begun,
@@ -124,9 +129,10 @@ class Follower:
             added.append(_problem("fleet-unavailable", str(unavailable)))
         return reading._replace(problems=(*reading.problems, *added))
 
-    def begin(self, known: Known) -> None:
+    def begin(self, earlier: Follower) -> None:
         """Begin with what another follower knew."""
-        self._view.begin(known)
+        self._view.begin(earlier.known)
+        self._lingering = earlier._lingering
 
     def start(self, *, wait: bool = True) -> None:
         """Begin to follow, and wait a moment for the first answer where that is wanted."""

@@ -10,7 +10,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from relayconf.errors import StateError
 from relayconf.fleet import lastgood, waiting
-from relayconf.fleet.known import BLIND, FRESH, STALE, UNKNOWN, Known, Moment
+from relayconf.fleet.known import BLIND, STALE, UNKNOWN, Known, Moment
 from relayconf.fleet.options import FleetOptions
 from relayconf.fleet.record import NOWHERE, FleetEntry, Key, Position
 from relayconf.overrides.ttl import left_ms
@@ -18,6 +18,9 @@ from relayconf.problems import Problem
 from relayconf.state.clock import SYSTEM, Clock
 from relayconf.state.directory import find
 from relayconf.values import excerpt
+
+#: A process that starts without news of the fleet is no news, for so long.
+_FIRST_ANSWER_MS = 3000
 
 
 class FleetReading(NamedTuple):
@@ -121,6 +124,9 @@ def reading_of(
     pending = [each for each in queue.changes if each.id not in there]
     freshness = known.freshness(clock, options.blind_after_ms, since)
     problems = list(_problems(known, freshness, options))
+    if freshness == STALE and not known.lost and not _has_just_begun(since, clock):
+        text = "what is known of the fleet may be behind: its server was not heard of in time"
+        problems.append(_problem("fleet-stale", text))
     problems.extend(_problem("fleet-damaged", fault) for fault in faults)
     problems.extend(
         _problem("fleet-damaged", f"{waiting.NAME}: a change cannot be used: {fault}")
@@ -190,10 +196,14 @@ def _problems(known: Known, freshness: str, options: FleetOptions) -> List[Probl
     if freshness == BLIND:
         text = "nothing was heard of the fleet's server for too long; what is known stays in force"
         problems.append(_problem("fleet-blind", text))
-    elif freshness != FRESH and not known.lost:
-        text = "what is known of the fleet may be behind: its server was not heard of in time"
-        problems.append(_problem("fleet-stale", text))
     return problems
+
+
+def _has_just_begun(since: Optional[Moment], clock: Clock) -> bool:
+    """Whether somebody began to look so lately that there may not have been an answer yet."""
+    if since is None or since[0] != clock.boot_id():
+        return False
+    return clock.boot_ms() - since[1] < _FIRST_ANSWER_MS
 
 
 def _problem(code: str, text: str) -> Problem:

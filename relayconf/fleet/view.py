@@ -25,6 +25,9 @@ from relayconf.state.clock import SYSTEM, Clock, stamp
 #: More than that are not told of.
 _MOST_FAULTS = 20
 
+#: How many ids of changes are remembered, at least.
+_MOST_TAKEN = 2000
+
 
 class Next(Enum):
     """What the server is to be asked next."""
@@ -43,11 +46,14 @@ class View:
     Attributes:
         known: what is known now.
         remarks: what a person should hear of once, since ``remarked`` was called last.
+        taken: the ids of the last changes that were taken in, also of those that others have
+            replaced since.
     """
 
     def __init__(self, known: Known = UNKNOWN, *, heartbeat_ms: int, clock: Clock = SYSTEM) -> None:
         self.known = known._replace(heartbeat_ms=heartbeat_ms)
         self.remarks: list[str] = []
+        self.taken: dict[str, None] = {}
         self._clock = clock
         # What the server has yet to be followed to, and the moment from which that will be all.
         self._aim: tuple[int, Moment] | None = None
@@ -81,6 +87,8 @@ class View:
             self._find_empty(asked)
             return
         entries, faults = self._judged(snapshot.items)
+        for entry in entries.values():
+            self._note(entry)
         if ours.epoch and self._is_other_history(snapshot):
             self.remarks.append(_other_history(ours, theirs))
         seen = [entry for entry in self.known.entries if entry.is_kill]
@@ -170,6 +178,7 @@ class View:
             faults = tuple(dict.fromkeys((*self.known.faults, entry)))
             self.known = self.known._replace(position=position, faults=faults[-_MOST_FAULTS:])
             return
+        self._note(entry)
         entries = {each.key: each for each in self.known.entries}
         entries.pop(entry.key, None)
         entries[entry.key] = entry
@@ -178,6 +187,11 @@ class View:
         )
         everything = tuple(entries.values())
         self.known = self.known._replace(position=position, entries=everything, held=held)
+
+    def _note(self, entry: FleetEntry) -> None:
+        self.taken[entry.override.id] = None
+        while len(self.taken) > max(_MOST_TAKEN, len(self.known.entries)):
+            del self.taken[next(iter(self.taken))]
 
     def _held(
         self, entries: dict[Key, FleetEntry], kills: Iterable[FleetEntry]

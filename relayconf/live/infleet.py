@@ -56,7 +56,7 @@ class InFleet:
         )
         self._forked = forked_from is not None
         if forked_from is not None:
-            self.follower.begin(forked_from.follower.known)
+            self.follower.begin(forked_from.follower)
         live.hear_fleet(self.follower.reading)
 
     def start(self, instance: str | None) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -205,6 +206,25 @@ class TestProcess:
         assert any(p.code == "fleet-unavailable" for p in alone.problems)
         fleet.write(RESTORE)
         until(lambda: alone.current.fast)
+
+    def test_a_change_that_leaves_the_queue_first(self, fleet: Fleet) -> None:
+        """A kill that is merged and taken off before it arrives is never out of force."""
+        live = fleet.start()
+        values: list[bool] = []
+        live.subscribe(lambda _, new: values.append(new.settings.fast))
+        directory = make(str(fleet.state))
+        pending = Pending(directory)
+        for number in range(10):
+            for change in (kill("APP_FAST", f"k{number}"), restore("APP_FAST", f"r{number}")):
+                pending.add([change])
+                restored = change.entry.tombstone
+                until(lambda restored=restored: live.current.fast is restored)  # type: ignore[misc]
+                fleet.write(change)
+                pending.remove([change.id])
+        until(lambda: live.fleet is not None and not live.fleet.pending)
+        directory.close()
+        # The same value in another layer is a swap, too.
+        assert [False, True] * 10 == [value for value, _ in groupby(values)]
 
     def test_a_change_that_waits(self, fleet: Fleet) -> None:
         """With the server down a kill is in force on its host at once, and merged afterwards."""

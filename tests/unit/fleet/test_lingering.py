@@ -1,0 +1,53 @@
+"""A change that leaves the queue stays in force until the fleet is known to have it."""
+
+from __future__ import annotations
+
+from relayconf.fleet.conformance import kill
+from relayconf.fleet.known import Known
+from relayconf.fleet.lingering import Lingering
+from relayconf.fleet.waiting import EMPTY, Queue, Waiting
+from relayconf.state.clock import Clock
+
+KILL = Waiting(kill("A", "k1").entry)
+OTHER = Waiting(kill("B", "k2").entry)
+
+
+class TestLingering:
+    def test_until_a_later_comparison(self) -> None:
+        """It is settled by a comparison that was asked for after it had left, not by an earlier."""
+        now = 1000
+        lingering = Lingering(clock=Clock(lambda: 0.0, lambda: now, lambda: "boot"))
+        found = []
+        for at, queue, checked in (
+            (1000, Queue((KILL,)), ("boot", 900)),
+            (1010, EMPTY, ("boot", 900)),
+            (1020, EMPTY, None),
+            (1030, EMPTY, ("another", 5000)),
+            (1040, EMPTY, ("boot", 1010)),
+            (1050, EMPTY, ("boot", 1011)),
+            (1060, EMPTY, ("boot", 900)),
+        ):
+            now = at
+            taken = lingering.take(queue, Known(checked=checked))
+            found.append(bool(taken.changes))
+        assert [True, True, True, True, True, False, False] == found
+
+    def test_its_place_is_before_what_waits(self) -> None:
+        """What still waits was made later, and counts before it."""
+        lingering = Lingering(clock=Clock(lambda: 0.0, lambda: 1000, lambda: "boot"))
+        lingering.take(Queue((KILL,)), Known())
+        taken = lingering.take(Queue((OTHER,)), Known())
+        assert (KILL, OTHER) == taken.changes
+
+    def test_what_was_taken_in(self) -> None:
+        """A change that has come from the server is settled, on the queue or off it."""
+        lingering = Lingering(clock=Clock(lambda: 0.0, lambda: 1000, lambda: "boot"))
+        assert (OTHER,) == lingering.take(Queue((KILL, OTHER)), Known(), {"k1"}).changes
+        assert () == lingering.take(EMPTY, Known(), {"k1", "k2"}).changes
+
+    def test_what_comes_back(self) -> None:
+        """A change that is on the queue again is there once."""
+        lingering = Lingering(clock=Clock(lambda: 0.0, lambda: 1000, lambda: "boot"))
+        for queue in (Queue((KILL,)), EMPTY, Queue((KILL,))):
+            taken = lingering.take(queue, Known())
+            assert (KILL,) == taken.changes
