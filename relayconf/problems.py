@@ -59,7 +59,7 @@ SEVERITY: Dict[str, str] = {
     "fleet-refused": "error",
     "instance-gone": "warning",
     "fleet-stale": "note",
-    "fleet-pending": "warning",
+    "fleet-pending": "note",
 }
 
 #: What strict mode refuses: a value that is not used as it was written.
