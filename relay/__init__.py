@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         ToolFailed,
         UnknownTool,
     )
-    from relay.tools.registry import PAUSED
+    from relay.tools.registry import PAUSED, this_call
 
 _HOME = {
     "PAUSED": "relay.tools",
@@ -50,6 +50,7 @@ _HOME = {
     "Writer": "relay.client",
     "acall": "relay.client",
     "call": "relay.client",
+    "this_call": "relay.tools",
 }
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "Writer",
     "acall",
     "call",
+    "this_call",
 ]
 
 

@@ -280,7 +280,8 @@ class Execution:
         limits = engine.shared.limits
         limit = limits.tool_timeout if tool is None or tool.timeout is None else tool.timeout
         deadline = min(self._deadline, self._started + limit)
-        self._call = Call(self._id, request.call_id, deadline, limits.max_response)
+        most = limits.max_response
+        self._call = Call(self._id, request.call_id, deadline, most, session=self._named)
         self.task = start(engine.loop, self._work(tool, request))
         if not self._answered:
             self._timer = engine.loop.call_later(deadline - self._started, self._expire)

@@ -18,6 +18,7 @@ _HOME = {
     "command_tool": "relay.tools.command",
     "load_tools": "relay.tools.file",
     "python_tool": "relay.tools.registry",
+    "this_call": "relay.tools.registry",
 }
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "command_tool",
     "load_tools",
     "python_tool",
+    "this_call",
 ]
 
 

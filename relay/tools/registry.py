@@ -12,6 +12,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,8 +57,9 @@ PAUSED = _Paused()
 class Call:
     """What a handler may know about the call that it serves.
 
-    ``deadline`` is on the clock ``time.monotonic``; after it nobody waits for the result.
-    ``max_bytes`` is the size that an answer may have.
+    ``session`` is the base name of the session's directory, which the runner knows and the caller
+    cannot choose; ``call_id`` is the caller's own. ``deadline`` is on the clock ``time.monotonic``;
+    after it nobody waits for the result. ``max_bytes`` is the size that an answer may have.
     """
 
     __slots__ = (
@@ -68,13 +70,17 @@ class Call:
         "deadline",
         "max_bytes",
         "request_id",
+        "session",
     )
 
-    def __init__(self, request_id: str, call_id: str, deadline: float, max_bytes: int) -> None:
+    def __init__(
+        self, request_id: str, call_id: str, deadline: float, max_bytes: int, session: str = ""
+    ) -> None:
         self.request_id = request_id
         self.call_id = call_id
         self.deadline = deadline
         self.max_bytes = max_bytes
+        self.session = session
         self._cancelled = False
         self._on_cancel: list[Callable[[], None]] = []
         self._lock: threading.Lock | None = None
@@ -106,6 +112,18 @@ class Call:
             callbacks, self._on_cancel = self._on_cancel, []
         for callback in callbacks:
             callback()
+
+
+_serving: ContextVar[Call] = ContextVar("relay_call")
+
+
+def this_call() -> Call:
+    """Return the call that a Python callable is serving, from within it.
+
+    Raises:
+        LookupError: no call is being served here.
+    """
+    return _serving.get()
 
 
 #: Takes the arguments and the call; returns the result, or an awaitable of it.
@@ -185,7 +203,7 @@ def python_tool(
             raise ToolsError([f"tool {name}: {error}"]) from None
 
     def handler(args: dict[str, Any], call: Call) -> Any:
-        del call
+        _serving.set(call)
         return function(**args)
 
     return Tool(

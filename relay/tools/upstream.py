@@ -313,7 +313,9 @@ class Upstream:
                 continue
             size += len(json.dumps(tool.described()))
             if size > _MOST_BYTES:
-                _log.warning("mcp %s: its tools need too much room; some are left out", tool.name)
+                _log.warning(
+                    "mcp %s: its tools need too much room; some are left out", self.server.name
+                )
                 break
             made[tool.name] = tool
         return list(made.values())

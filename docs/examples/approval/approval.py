@@ -1,7 +1,8 @@
 """A gated tool: the first call is parked, somebody approves it outside, a later call runs it once.
 
 A question is one file in APPROVALS_DIR, which the sandbox cannot reach. Its name follows from the
-tool and the arguments, so that the same question finds its approval. Each step is a rename, which
+session, the tool and the arguments, so that the same question finds its approval, and another
+session's does not. Each step is a rename, which
 has one winner: whatever is called twice at once, an approval is used by one call.
 """
 
@@ -13,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-from relay import PAUSED, ToolError
+from relay import PAUSED, ToolError, this_call
 
 
 def folder() -> Path:
@@ -25,7 +26,7 @@ def folder() -> Path:
 
 def deploy(version: str) -> object:
     """Deploy a version, once somebody has approved it."""
-    question = {"tool": "deploy", "version": version}
+    question = {"session": this_call().session, "tool": "deploy", "version": version}
     key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:12]
     place = folder()
     try:

@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 
+from relay import Paused, Runner, Writer
 from relay.bundle import bundle
+from relay.settings import RelaySettings
 from tests.servers import node
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -147,7 +149,7 @@ class TestAgent:
         assert [
             "files_list: greeting.txt",
             "files_read: Hello from outside.",
-            "files_write: failed: relay call: the files are for reading",
+            "files_write: failed: relay.pyz call: the files are for reading",
             'weather: {"town": "Oslo",  "sky": "clear",  "celsius": 7}',
         ] == done.stdout.splitlines()
         assert [] == served.secrets()
@@ -242,7 +244,8 @@ class TestApproval:
                 key, _, question = (await asyncio.to_thread(self.approve, place, "list")).partition(
                     " "
                 )
-                assert {"tool": "deploy", "version": "1.2"} == json.loads(question)
+                asked = {"session": "session", "tool": "deploy", "version": "1.2"}
+                assert asked == json.loads(question)
                 await asyncio.to_thread(self.approve, place, "approve", key)
                 calls = (session.call("deploy", version="1.2") for _ in range(8))
                 said = await asyncio.gather(*calls, return_exceptions=True)
@@ -257,10 +260,38 @@ class TestApproval:
         asyncio.run(run())
         assert "1.2\n" == (place / "deployed.log").read_text()
 
+    def test_an_approval_is_one_sessions(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What was approved for one session does not run for another."""
+        place = tmp_path / "approvals"
+        monkeypatch.setenv("APPROVALS_DIR", str(place))
+        root = tmp_path / "root"
+        for name in ("one", "two"):
+            (root / name).mkdir(mode=0o700, parents=True)
+        settings = RelaySettings(tools_file=EXAMPLES / "approval" / "tools.toml")
+
+        async def run() -> None:
+            async with Runner(root=root, settings=settings, state=tmp_path / "state"):
+                one, two = (Writer(root / name, environ={}) for name in ("one", "two"))
+                for writer in (one, two):
+                    with pytest.raises(Paused):
+                        await writer.acall("deploy", {"version": "1.2"}, timeout=25)
+                waiting = (await asyncio.to_thread(self.approve, place, "list")).splitlines()
+                (key,) = (line.split()[0] for line in waiting if '"session": "one"' in line)
+                await asyncio.to_thread(self.approve, place, "approve", key)
+                with pytest.raises(Paused):
+                    await two.acall("deploy", {"version": "1.2"}, timeout=25)
+                said = await one.acall("deploy", {"version": "1.2"}, timeout=25)
+                assert "deployed 1.2" == said
+
+        asyncio.run(run())
+
     def test_the_page_shows_the_right_key(self) -> None:
         """The key on the page is the one that its commands print."""
         import hashlib  # noqa: PLC0415 - for this one
 
-        question = json.dumps({"tool": "deploy", "version": "1.2"}, sort_keys=True)
+        asked = {"session": "session", "tool": "deploy", "version": "1.2"}
+        question = json.dumps(asked, sort_keys=True)
         key = hashlib.sha256(question.encode()).hexdigest()[:12]
         assert f"approve {key}\n" in (EXAMPLES / "approval" / "README.md").read_text()
