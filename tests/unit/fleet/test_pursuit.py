@@ -92,10 +92,8 @@ class TestFaults:
             running.cancel()
 
         asyncio.run(play())
-        held = {entry.key for entry in view.known.held}
         mine = {e.override.id for e in view.known.entries}
         assert mine == {item.body["id"] for item in server.snapshot().items}
-        assert held.isdisjoint({e.key for e in view.known.entries if e.is_kill and e.at_ms == 0})
         assert owner.failures > 0
         assert owner.changes > 0
 
