@@ -92,10 +92,14 @@ class FleetStatus:
         states = [self.reading.freshness]
         for seen in self._followers():
             record = record_of(seen, self.records)
-            if record is not None:
-                states.append(self.state_of(record))
-            elif seen.age_ms > max(2 * self.options.heartbeat_ms, _LOOKS_WITHIN):
-                states.append(self._aged(seen.age_ms))
+            states.append(self._unlisted(seen) if record is None else self.state_of(record))
+        return max(states, key=_ORDER.index)
+
+    def _unlisted(self, seen: Seen) -> str:
+        """Return how fresh an instance of this host is that the server says nothing of."""
+        states = [self.reading.freshness, STALE if self.reached else FRESH]
+        if seen.age_ms > max(2 * self.options.heartbeat_ms, _LOOKS_WITHIN):
+            states.append(self._aged(seen.age_ms))
         return max(states, key=_ORDER.index)
 
     def state_of(self, record: InstanceRecord) -> str:
@@ -126,7 +130,8 @@ class FleetStatus:
     def instance(self, seen: Seen | None, record: InstanceRecord | None) -> dict[str, Any]:
         """Return what a row says beside what it says without a fleet."""
         if record is None:
-            return {"deployment": None, "gone": False, "fleet": None}
+            there = None if seen is None or not seen.fleet else self._by_itself(seen)
+            return {"deployment": None, "gone": False, "fleet": there}
         return {
             "deployment": record.deployment,
             "gone": seen is None and (record.gone or record.id in self.dead),
@@ -136,6 +141,15 @@ class FleetStatus:
                 "revision": record.applied.revision,
                 "heard_ms": record.age_ms,
             },
+        }
+
+    def _by_itself(self, seen: Seen) -> dict[str, Any]:
+        """Return what an instance of this host has applied, as it says here."""
+        return {
+            "state": self._unlisted(seen).upper(),
+            "epoch": seen.fleet.get("epoch") or None,
+            "revision": seen.fleet.get("revision"),
+            "heard_ms": None,
         }
 
     def rows(self, local: list[tuple[Seen, dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -200,7 +200,7 @@ class Listing:
             _texts(body.get("problems")),
             body["flags"] if isinstance(body.get("flags"), dict) else {},
             _age_ms(folder, body["id"]),
-            body["fleet"] if isinstance(body.get("fleet"), dict) else {},
+            fleet=body["fleet"] if isinstance(body.get("fleet"), dict) else {},
         )
 
     def _child_lives(self, body: dict[str, Any], *, held: bool) -> bool:

@@ -103,6 +103,8 @@ class TestAway:
         fleet.server.kill()
         a.until(lambda: a.fleet()["state"] == "STALE")
         assert not a.fleet()["reached"]
+        row = a.row(a.programs[0].process.pid)
+        assert (False, None, "STALE") == (row["gone"], row["fleet"]["epoch"], row["fleet"]["state"])
         assert "fleet-unavailable" in {each["code"] for each in a.status()["problems"]}
         a.until(lambda: a.fleet()["state"] == "BLIND")
         fleet.server.start()
