@@ -146,8 +146,8 @@ class TestScope:
         here.until(fast=False)
         assert (False, True) == (a.flag()["value"], b.flag()["value"])
         assert "override" == a.flag()["layer"]
-        other = a.run("kill", "RELAY_LOCAL_WATCH_ENABLED", "--local", "--reason", "r", "--wait", "1s")
-        assert 4 == other.code
+        others = ("RELAY_LOCAL_WATCH_ENABLED", "--local", "--reason", "r", "--wait", "1s")
+        assert 4 == a.run("kill", *others).code
 
     def test_options_of_a_fleet_need_one(self, fleet: Any) -> None:
         """--only-host without a fleet would be for everybody here; it is refused."""
