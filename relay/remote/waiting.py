@@ -79,6 +79,7 @@ class Waiting:
         self._confirmed = True
         self._poll: asyncio.Task[None] | None = None
         self._polled_at = clock()
+        self._poll_ended_at = clock()
         self._poll_at_once = False
         self._lying: dict[Hit, float] = {}
         self._empty = 0
@@ -210,7 +211,9 @@ class Waiting:
         if self.standby:
             return self._polled_at + STANDBY
         if self._healthy():
-            return self._polled_at + limits.safety_poll
+            # From the end of the last one: however long each is under way, no two reach the host in
+            # less time. So it is with windows, and no minute can have more than it should.
+            return self._poll_ended_at + limits.safety_poll
         return self._polled_at + idle_pause(limits, self._empty)
 
     def _may_poll(self) -> bool:
@@ -242,6 +245,7 @@ class Waiting:
         """Take in what has ended."""
         if self._poll is not None and self._poll.done():
             poll, self._poll = self._poll, None
+            self._poll_ended_at = self._clock()
             error = poll.exception()
             if error is not None:
                 raise error

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
+from bisect import bisect_left
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +31,27 @@ class TestHealthy:
         sent = sorted([w.at for w in sandbox.windows] + sandbox.looks)
         assert 5 >= max(sum(at <= other < at + 60 for other in sent) for at in sent)
         assert [] == sandbox.drains
+
+    def test_no_minute_has_more_than_five(self, play: Play) -> None:
+        """However long a listing is under way, now and then, no minute at the host has a sixth."""
+        arrived: list[float] = []
+
+        async def story(sandbox: Any) -> None:
+            trips = itertools.cycle((0.9, 0.0, 0.3, 0.0))
+
+            async def look() -> list[Hit]:
+                await asyncio.sleep(next(trips))
+                arrived.append(sandbox.now)
+                return []
+
+            sandbox.look = look
+            sandbox.waiting._random = random.Random(8).random
+            await sandbox.past(36000)
+
+        sandbox = play(story)
+        sent = sorted([w.at for w in sandbox.windows] + arrived)
+        assert 5 == max(bisect_left(sent, at + 60) - n for n, at in enumerate(sent))
+        assert 2780 <= len(sent) <= 2830
 
     def test_expiry_is_no_failure(self, play: Play) -> None:
         """However many windows end with nothing, the relay goes on watching."""
