@@ -34,6 +34,14 @@ _PLAIN_ADDRESS = re.compile(r"https?://[^@?/]*(?:/[a-z0-9._-]{0,12}){0,4}")
 #: A shorter text is in many answers by chance, and masking it would only disfigure them.
 _SHORTEST_MASKED = 4
 
+#: So is a common word, a port or a folder; under a name that sounds like a secret's it is one yet.
+_COMMON = re.compile(r"[a-z]{1,8}|[0-9]{1,5}|(?:/[a-z0-9._-]{0,12}){1,8}")
+
+
+def is_credential(name: str, text: str) -> bool:
+    """Tell whether what a name stands for is to be masked, as far as name and text tell."""
+    return may_be_secret(name) or _COMMON.fullmatch(text) is None
+
 
 class Unresolvable(ValueError):
     """A name stands for nothing, or for something that cannot be used; the message says why."""
@@ -58,7 +66,8 @@ class Credentials:
             raise Unresolvable(f"${{{name}}} is blank")
         if any(ord(c) < 32 or ord(c) == 127 for c in found):
             raise Unresolvable(f"${{{name}}} holds a control character, such as a line end")
-        self.never_show(found)
+        if is_credential(name, found):
+            self.never_show(found)
         return found
 
     def never_show(self, text: str) -> None:
@@ -156,13 +165,11 @@ class Template:
         """
         if "$" not in self._text:
             return self._text
-        filled = _REFERENCE.sub(
-            lambda match: "$" if match[1] else self._credentials.value(match[2]), self._text
-        )
-        if self.names:
+        values = {name: self._credentials.value(name) for name in self.names}
+        filled = _REFERENCE.sub(lambda match: "$" if match[1] else values[match[2]], self._text)
+        if any(is_credential(name, text) for name, text in values.items()):
             self._credentials.never_show(filled)
-            return Hidden(filled)
-        return filled
+        return Hidden(filled) if self.names else filled
 
 
 def template(text: str, credentials: Credentials, table: Table, key: str) -> Template | None:

@@ -214,6 +214,43 @@ class TestCredentials:
 
         asyncio.run(run())
 
+    @pytest.mark.parametrize(
+        ("name", "text", "shown"),
+        [
+            ("REGION", "data", True),
+            ("FOLDER", "/srv/data", True),
+            ("SERVICE_PORT", "8080", True),
+            ("REGION_KEY", "data", False),
+            ("DB_PASSWORD", "8080", False),
+            ("REGION", "Data9x", False),
+            ("FOLDER", "/hooks/T0AB9Zx8Kq", False),
+        ],
+    )
+    def test_common_words_are_none(
+        self,
+        offer: Any,
+        service: Any,
+        http: Any,
+        monkeypatch: pytest.MonkeyPatch,
+        name: str,
+        text: str,
+        *,
+        shown: bool,
+    ) -> None:
+        """A word, a port or a folder stays as it is, unless its name sounds like a secret's."""
+        monkeypatch.setenv(name, text)
+
+        async def behave(request: Any, writer: Any) -> None:
+            writer.write(http(200, f"it is {request.headers['x-what']}.".encode()))
+
+        async def run() -> None:
+            more = f'headers = {{ X-What = "in ${{{name}}}" }}'
+            async with service(behave) as served, offer(tool(served.port, more)) as session:
+                said = f"in {text}" if shown else "********"
+                assert f"it is {said}." == await session.call("ask")
+
+        asyncio.run(run())
+
     def test_rotate(
         self,
         offer: Any,
