@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -28,6 +29,9 @@ from relayconf.overrides.journal import Journal
 from relayconf.overrides.reading import LAST, NAME
 from relayconf.state.clock import Clock, stamp
 from relayconf.state.directory import StateDirectory
+
+#: What there is one entry for: target, name, kind.
+Key = tuple[str, str, str]
 
 #: Where something goes that stood in the document's place and was none, followed by the time.
 ASIDE = "overrides.broken"
@@ -53,10 +57,17 @@ class Edit:
     made: tuple[Override, ...] = ()
     removed: tuple[Override, ...] = ()
 
-    def holds(self, document: Document) -> bool:
-        """Whether a document has everything that this puts into force, and nothing it takes."""
+    def holds(self, document: Document, later: Container[Key] = ()) -> bool:
+        """Whether a document has everything that this puts into force, and nothing it takes.
+
+        Args:
+            document: the one that is there.
+            later: what somebody else has changed since; that counts for nothing.
+        """
         there = {override.id for override in document.overrides}
-        made, removed = ({o.id for o in each} for each in (self.made, self.removed))
+        made, removed = (
+            {o.id for o in each if o.key not in later} for each in (self.made, self.removed)
+        )
         return made <= there and not removed & there
 
 
@@ -86,6 +97,7 @@ class Attempt:
         edit: what to make of it.
         ended: those of its overrides whose time is over.
         locked: whether nobody else may be writing.
+        beat: is called whenever a step is done that may take its time.
         least: the new document's generation is higher.
         clock: the time.
     """
@@ -98,6 +110,7 @@ class Attempt:
         ended: list[Override],
         *,
         locked: bool,
+        beat: Callable[[], object],
         least: int,
         clock: Clock,
     ) -> None:
@@ -106,6 +119,7 @@ class Attempt:
         self._edit = edit
         self._ended = ended
         self._locked = locked
+        self._beat = beat
         self._least = least
         self._clock = clock
 
@@ -149,7 +163,9 @@ class Attempt:
     def _run_audited(self, journal: Journal) -> Document | None:
         document, lines = self._composed(journal)
         prepared = self._prepare(document)
-        if self._moved():
+        # RACE: without the lock, somebody else's line may come between this look and our own; the
+        # chain then has a fork that ``--verify`` names, and no change is lost.
+        if self._moved() or journal.has_grown():
             self._drop(prepared)
             return None
         try:
@@ -159,6 +175,7 @@ class Attempt:
             if self._release_reserve(error):
                 return self._run_audited(journal)
             return self._run_unaudited(error)
+        self._beat()
         try:
             return self._commit(document, prepared)
         except OSError:
@@ -242,11 +259,14 @@ class Attempt:
                 "was changed"
             )
         copy = self._directory.prepare(LAST, data, durable=True)
+        self._beat()
         try:
-            return copy, self._directory.prepare(NAME, data, durable=True)
+            prepared = copy, self._directory.prepare(NAME, data, durable=True)
         except BaseException:
             self._directory.remove(copy)
             raise
+        self._beat()
+        return prepared
 
     def _drop(self, prepared: tuple[str, str]) -> None:
         for temp in prepared:

@@ -18,6 +18,9 @@ from relayconf.state.directory import StateDirectory, read_all, write_all
 #: Where the pieces of lines go that a crash left at the end of the audit.
 TORN = "audit.torn"
 
+#: What a line may say that was done to an override.
+CHANGES = ("kill", "set", "restore", "expire")
+
 _TAIL = 2 * audit.MAX_LINE
 
 
@@ -53,6 +56,23 @@ class Journal:
         """Return the numbers of the lines at the end that came after ``pin``."""
         later = takewhile(lambda line: line["seq"] > pin.seq, self._backwards())
         return [line["seq"] for line in later][::-1]
+
+    def later(self, seq: int) -> set[tuple[str, str, str]]:
+        """Return what was changed by the lines at the end after number ``seq``, void ones aside."""
+        bodies = [line for line in self._backwards() if line["seq"] > seq]
+        void: list[object] = []
+        for line in bodies:
+            of = line.get("of")
+            void.extend(of if line.get("action") == "void" and isinstance(of, list) else [])
+        return {
+            (str(line.get("target")), str(line.get("name")), str(line.get("kind")))
+            for line in bodies
+            if line.get("action") in CHANGES and line["seq"] not in void
+        }
+
+    def has_grown(self) -> bool:
+        """Whether somebody else has appended meanwhile."""
+        return os.fstat(self._fd).st_size != self._size
 
     def append(self, lines: Sequence[Json], *, locked: bool) -> None:
         """Append lines, and make them durable.

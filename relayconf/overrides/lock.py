@@ -1,7 +1,7 @@
 """The lock of the store: one writer at a time, and nobody who can hold up a kill.
 
 A command waits for as long as others get on, and for one second where nobody does: then it goes on
-without the lock. A process that runs only ever tries.
+without the lock, in turn with the others that do. A process that runs only ever tries.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ import fcntl
 import os
 import random
 import time
-from collections.abc import Callable
+from contextlib import suppress
 
 from relayconf.state.directory import StateDirectory
 
 NAME = "overrides.lock"
 
-#: How long a command waits while nothing moves, and in all, in seconds.
+#: Where those take turns that are held up by whoever has the first one.
+QUEUE = "overrides.queue.lock"
+
+#: How long a command waits while nothing moves, and in all, in seconds. A crowd on a slow machine
+#: takes its time, and is no fault.
 PATIENCE = 1.0
-LONGEST = 30.0
+LONGEST = 120.0
 
 _SHORTEST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.04
@@ -31,22 +35,18 @@ class Lock:
         self._fd = _open(directory, name)
         self.held = False
 
-    def acquire(self, progress: Callable[[], object]) -> bool:
-        """Wait for the lock, and tell whether that was of use.
-
-        Args:
-            progress: returns something that changes whenever another writer has written.
-        """
+    def acquire(self) -> bool:
+        """Wait for the lock, and tell whether that was of use."""
         if self._fd < 0:
             return False
         begun = moved = time.monotonic()
-        seen, pause = progress(), _SHORTEST_PAUSE
+        seen, pause = self._beaten(), _SHORTEST_PAUSE
         while not self.try_acquire():
             time.sleep(pause * (0.5 + random.random()))  # noqa: S311 - to get out of step
             pause = min(pause * 1.5, _LONGEST_PAUSE)
-            now, state = time.monotonic(), progress()
-            if state != seen:
-                seen, moved = state, now
+            now, beaten = time.monotonic(), self._beaten()
+            if beaten != seen:
+                seen, moved = beaten, now
             if now - moved > PATIENCE or now - begun > LONGEST:
                 return False
         return True
@@ -60,7 +60,20 @@ class Lock:
         except OSError:
             return False
         self.held = True
+        self.beat()
         return True
+
+    def beat(self) -> None:
+        """Let those who wait see that its holder gets on."""
+        if self.held:
+            with suppress(OSError):
+                os.utime(self._fd)
+
+    def _beaten(self) -> int:
+        try:
+            return os.fstat(self._fd).st_mtime_ns
+        except OSError:
+            return 0
 
     def release(self) -> None:
         """Let the next one write."""

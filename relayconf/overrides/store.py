@@ -2,7 +2,8 @@
 
 A change reads the document, or rebuilds a broken one, edits it and writes it. Another change that
 comes between makes it start over, so that concurrent ones lose nothing. A command that is held up
-by somebody who does not get on writes without the lock, and looks again.
+by somebody who does not get on writes without the lock, and looks again; of two such commands the
+later one counts, by the audit.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from relayconf.errors import WriteError
 from relayconf.overrides import audit, reserve
 from relayconf.overrides.attempt import Attempt, Base, Edit
 from relayconf.overrides.document import EMPTY, MAX_BYTES, Broken, Document, entry, parse
-from relayconf.overrides.lock import Lock
+from relayconf.overrides.journal import Journal
+from relayconf.overrides.lock import QUEUE, Lock
 from relayconf.overrides.reading import LAST, NAME, rebuilt
 from relayconf.overrides.ttl import is_over
 from relayconf.state.clock import SYSTEM, Clock
@@ -26,8 +28,10 @@ from relayconf.state.directory import StateDirectory
 #: How often a change starts over because another one came between.
 _ATTEMPTS = 50
 
-#: How long a change without the lock makes sure that it stays, and between two looks, in seconds.
+#: How long a change without the lock makes sure that it stays, at most, and between two looks, in
+#: seconds.
 _STAYS = 0.3
+_LONGEST = 5.0
 _LOOK = 0.02
 
 #: A temporary file that is older was left by a crash, in seconds.
@@ -42,11 +46,13 @@ class Outcome:
         document: what is in force now.
         changed: whether anything was written.
         alarms: what went wrong on the way without stopping it, for a person.
+        edit: what was written, if anything.
     """
 
     document: Document
     changed: bool
     alarms: tuple[str, ...] = ()
+    edit: Edit | None = None
 
 
 class Store:
@@ -78,11 +84,11 @@ class Store:
         """
         lock = Lock(self._directory)
         try:
-            lock.acquire(self._progress)
-            outcome = self._write(edit, lock)
-            if not lock.held and outcome.changed:
-                outcome = self._insist(edit, lock, outcome)
-            return outcome
+            if lock.acquire():
+                return self._write(edit, lock)
+            outcome = self._write_in_turn(edit, lock)
+            settled = lock.held or not outcome.changed
+            return outcome if settled else self._insist(edit, lock, outcome)
         finally:
             lock.release()
 
@@ -127,31 +133,53 @@ class Store:
             return False
         return True
 
-    def _progress(self) -> object:
-        facts = []
-        for name in (NAME, audit.NAME):
-            with suppress(OSError):
-                found = os.stat(name, dir_fd=self._directory.fd)
-                facts.append((found.st_ino, found.st_mtime_ns, found.st_size))
-        return facts
+    def _write_in_turn(self, edit: Callable[[Document], Edit], lock: Lock) -> Outcome:
+        """Write although the lock is held up, one after another."""
+        queue = Lock(self._directory, QUEUE)
+        try:
+            queue.acquire()
+            lock.try_acquire()
+            return self._write(edit, lock, queue)
+        finally:
+            queue.release()
 
     def _insist(self, edit: Callable[[Document], Edit], lock: Lock, outcome: Outcome) -> Outcome:
         """Make sure that a change made without the lock stays."""
         # RACE: a writer that was stopped between its last look and its rename puts an older
         # document over this one; it loses, since the change is made again on top of it.
-        until = time.monotonic() + _STAYS
-        while time.monotonic() < until:
+        now = time.monotonic()
+        until, latest = now + _STAYS, now + _LONGEST
+        while time.monotonic() < min(until, latest):
             time.sleep(_LOOK)
-            base = self._base()
-            if base.broken is None and edit(base.document).holds(base.document):
+            if self._stays(outcome):
                 continue
-            again = self._write(edit, lock)
+            again = self._write_in_turn(edit, lock)
             if again.changed:
                 outcome = again
                 until = time.monotonic() + _STAYS
         return outcome
 
-    def _write(self, edit: Callable[[Document], Edit], lock: Lock) -> Outcome:
+    def _stays(self, outcome: Outcome) -> bool:
+        """Whether what was written is there still, or somebody has changed it since."""
+        base, edit = self._base(), outcome.edit
+        if edit is None or base.broken is not None:
+            return edit is None
+        if edit.holds(base.document):
+            return True
+        try:
+            journal = Journal(self._directory)
+        except OSError:
+            return False
+        try:
+            return edit.holds(base.document, journal.later(outcome.document.audit.seq))
+        finally:
+            journal.close()
+
+    def _write(self, edit: Callable[[Document], Edit], lock: Lock, *turns: Lock) -> Outcome:
+        def beat() -> None:
+            for each in (lock, *turns):
+                each.beat()
+
         for _ in range(_ATTEMPTS):
             base = self._base()
             wanted = edit(base.document)
@@ -164,12 +192,13 @@ class Store:
                 wanted,
                 ended,
                 locked=lock.held,
+                beat=beat,
                 least=self._least,
                 clock=self._clock,
             ).run()
             if written is not None:
                 self._tidy(locked=lock.held)
-                return Outcome(written, changed=True, alarms=tuple(base.alarms))
+                return Outcome(written, changed=True, alarms=tuple(base.alarms), edit=wanted)
         raise WriteError("the overrides change faster than this change can be made; try again")
 
     def _base(self) -> Base:

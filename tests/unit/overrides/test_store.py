@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,66 @@ class TestLock:
         state.kill("APP_TWO")
         os.close(fd)
         assert ([FAST, ("APP_TWO", "kill")], []) == (state.in_force(), state.faults())
+
+    def test_a_crowd_that_is_held_up_comes_to_an_end(self, state: Any) -> None:
+        """Changes of one flag without the lock: none is made over and over against the others."""
+        state.kill()
+        fd = os.open(state.file("locks/overrides.lock"), os.O_RDWR)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        words = [(state.kill,), (state.restore, "APP_FAST"), (state.set, "APP_FAST", "true")] * 3
+        crowd = [threading.Thread(target=w[0], args=w[1:], daemon=True) for w in words]
+        for thread in crowd:
+            thread.start()
+        until = time.monotonic() + 60
+        for thread in crowd:
+            thread.join(until - time.monotonic())
+        os.close(fd)
+        assert not any(thread.is_alive() for thread in crowd)
+        actions = state.actions()
+        assert actions.count("kill") >= 4
+        assert actions.count("set") >= 3
+        # Each writes a line; a slow machine may make one of them write again.
+        assert (True, []) == (len(actions) < 20, state.faults())
+
+    def test_a_restore_that_is_held_up_leaves_the_value(self, state: Any) -> None:
+        """It takes the kill and nothing else, also where it looks again."""
+        state.set("APP_FAST", "true")
+        state.kill()
+        fd = os.open(state.file("locks/overrides.lock"), os.O_RDWR)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        state.restore("APP_FAST")
+        os.close(fd)
+        assert [("APP_FAST", "set")] == state.in_force()
+
+    def test_a_late_rename_does_not_undo_a_kill(self, state: Any) -> None:
+        """One that slept right before its rename puts back an older document; the kill returns."""
+        state.kill("APP_ONE")
+        code = (
+            "import os, signal, sys\n"
+            "from relayconf.overrides import attempt, changes\n"
+            "from relayconf.overrides.store import Store\n"
+            "from relayconf.state.directory import make\n"
+            "commit = attempt.Attempt._commit\n"
+            "def stopping(self, *args):\n"
+            "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+            "    return commit(self, *args)\n"
+            "attempt.Attempt._commit = stopping\n"
+            "because = changes.Because('r', 'me')\n"
+            "flags = [changes.Assignment('app', 'APP_SLOW', 'false')]\n"
+            "Store(make(sys.argv[1])).change(changes.kill(flags, because))\n"
+        )
+        slow = subprocess.Popen([sys.executable, "-c", code, str(state.path)])
+        os.waitid(os.P_PID, slow.pid, os.WSTOPPED)
+        killing = threading.Thread(target=state.kill, args=("APP_TWO",))
+        killing.start()
+        until = time.monotonic() + 60
+        while b"APP_TWO" not in state.file().read_bytes() and time.monotonic() < until:
+            time.sleep(0.001)
+        slow.send_signal(18)
+        assert 0 == slow.wait()
+        killing.join()
+        assert ("APP_TWO", "kill") in state.in_force()
+        assert [] == state.faults()
 
     def test_a_process_only_tries(self, state: Any) -> None:
         """An end is audited by somebody else, where somebody else is writing."""
