@@ -216,6 +216,9 @@ class Loop:
                 self._put_back(session)
             elif outcome == "blocked":
                 self._blocked[session] = None
+            else:
+                # It may have been given a slot for a request that was withdrawn meanwhile.
+                self.freed(session)
         return bool(self._ready or self._asked)
 
     def _next(self) -> Session | None:

@@ -281,7 +281,7 @@ class Session:
         clock = self._shared.clock
         while budget > 0 and entries > 0 and clock() < until:
             if not self._shared.slots.has_one_for(self):
-                return self._blocked(directory)
+                return self._blocked(directory, until)
             if self._hints:
                 budget -= self._claim(directory, self._hints.popleft(), "activity")
                 continue
@@ -296,11 +296,13 @@ class Session:
                 budget -= self._claim(directory, request, self._scan.wake)
         return "more"
 
-    def _blocked(self, directory: SessionDirectory) -> str:
+    def _blocked(self, directory: SessionDirectory, until: float) -> str:
         """Without a slot, still answer for the dead: that needs none."""
         if not self._sweep_wanted and (self._scan is None or self._scan.then is None):
             return "blocked"
         for _ in range(_ENTRIES_PER_TURN):
+            if self._shared.clock() >= until:
+                break
             name = self._next_name(directory)
             if name is None:
                 # The requests that were passed over are found again.

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ def live(*options: str) -> Live[RelaySettings]:
 def switch(settings: Live[RelaySettings], *options: str) -> None:
     """Replace the options."""
     settings.reload(Sources({}, (), options))
+
+
+async def nap_for_ever() -> str:
+    """Take more time than a test has."""
+    await asyncio.Event().wait()
+    return ""
 
 
 class TestBounds:
@@ -77,6 +84,60 @@ class TestBounds:
 
         asyncio.run(go())
         assert 6 == most
+
+    @pytest.mark.parametrize("withdrawn", [False, True])
+    def test_a_free_slot_goes_to_whoever_waits(self, hand: Any, *, withdrawn: bool) -> None:
+        """A slot that the first to get it has no request for is passed on at once, to the next."""
+        end = asyncio.Event()
+
+        async def nap() -> str:
+            await end.wait()
+            return "slept"
+
+        async def quick() -> str:
+            return "waited for a slot"
+
+        async def go() -> str:
+            one, another, third = (hand.beside(name) for name in ("one", "another", "third"))
+            # Nothing is looked at again before the test is over: only the slot's end may help.
+            rare = {"poll": timedelta(minutes=1), "poll_max": timedelta(minutes=1)}
+            tools = {"nap": nap, "quick": quick}
+            async with hand.root_runner(tools, max_in_flight=1, **rare) as runner:
+                one.ask("busy", "nap")
+                await hand.until(lambda: runner.counters.executed == 1)
+                gone = another.ask("gone", "quick") if withdrawn else None
+                await hand.until(lambda: len(runner._loop._blocked) >= 1 + withdrawn)
+                third.ask("waiting", "quick")
+                await hand.until(lambda: len(runner._loop._blocked) >= 2 + withdrawn)
+                if gone is not None:
+                    gone.unlink()
+                end.set()
+                answer: Response = await third.answer("waiting")
+                return answer.text
+
+        assert "waited for a slot" == asyncio.run(go())
+
+    def test_answering_for_the_dead_takes_turns(self, hand: Any) -> None:
+        """Without a free slot, too, claims of the dead are answered within the time of a turn."""
+
+        async def go() -> int:
+            soon = timedelta(milliseconds=1)
+            options = {"session_max_in_flight": 1, "drain_timeout": soon}
+            async with hand.runner({"nap": nap_for_ever}, **options) as runner:
+                hand.ask("busy", "nap")
+                await hand.until(lambda: runner.counters.executed == 1)
+                for number in range(50):
+                    hand.put(f"c{number}.claim.gone", b"")
+                session = runner._loop.sessions[0]
+                session.bury(lambda: None)
+                clock, session._shared.clock = session._shared.clock, count().__next__
+                # The first may only end a listing that had begun.
+                for until in (10, 30):
+                    session.pump(4, until)
+                session._shared.clock = clock
+                return len(list(hand.session.glob("*.claim.gone")))
+
+        assert 50 > asyncio.run(go()) >= 20
 
     def test_an_id_in_flight_waits(self, hand: Any) -> None:
         """A second request under an id that is being worked on runs after the first."""
