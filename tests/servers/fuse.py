@@ -36,7 +36,12 @@ _UNSHARED = ("unshare", "--user", "--map-root-user", "--mount")
 
 
 def prefixes() -> list[tuple[str, ...]]:
-    """Return one prefix of commands that may mount such a file system, or none where none may."""
+    """Return one prefix of commands that may mount such a file system, or none where none may.
+
+    In continuous integration there is one in any case, and what needs it fails where it may not.
+    """
+    if os.environ.get("CI"):
+        return [_UNSHARED]
     if shutil.which("unshare") is None or not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return []
     command = [*_UNSHARED, "mount", "-t", "tmpfs", "none", "/mnt"]

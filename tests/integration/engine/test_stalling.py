@@ -1,7 +1,8 @@
 """A session on a file system that stops answering: a real one, in user space (FUSE).
 
 Each test runs a program in user and mount namespaces of its own, where this machine allows them and
-has ``/dev/fuse``. A file ``stalled`` keeps the file system from answering while it is there.
+has ``/dev/fuse``; in continuous integration it fails where they are missing. A file ``stalled``
+keeps the file system from answering while it is there.
 """
 
 from __future__ import annotations
@@ -425,6 +426,15 @@ class TestSuchASession:
     ) -> None:
         """A caller that cancels ends the tool, and leaves nothing."""
         assert ["ended early", "1 0"] == run(TAKEN_BACK, tmp_path, root, prefix)
+
+
+def test_nothing_is_left_out_of_a_green_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In continuous integration, these tests are there also where what they take is not."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CI", raising=False)
+    assert [] == prefixes()
+    monkeypatch.setenv("CI", "true")
+    assert 1 == len(prefixes())
 
 
 TABLE = """\
