@@ -136,7 +136,7 @@ class Connection:
             self._initialized = True
         elif message.method == "notifications/cancelled":
             id_ = message.params.get("requestId")
-            if isinstance(id_, (str, int)):
+            if isinstance(id_, (str, int)) and not isinstance(id_, bool):
                 self._calls.cancel(id_)
                 self._enveloped.discard(id_)
                 self._subscriptions.pop(id_, None)

@@ -40,6 +40,9 @@ _PIECE = 4096
 
 _READ = 1 << 16
 
+#: What tells of the end of stdin alone: of a socket's; of a pipe's the kernel tells unasked.
+_ITS_END = getattr(select, "POLLRDHUP", 0)
+
 
 class Server:
     """Serves one client on two descriptors.
@@ -117,8 +120,10 @@ class Server:
     def _wait(self) -> Dict[int, int]:
         """Wait for whatever comes first, and return the descriptors that are ready."""
         poll = select.poll()
-        if self._ends_at is None and len(self._out) < _MOST_UNREAD:
-            poll.register(self._stdin, select.POLLIN)
+        if self._ends_at is None:
+            # Who leaves answers unread is not read from; the end of stdin is heard all the same.
+            full = len(self._out) >= _MOST_UNREAD
+            poll.register(self._stdin, _ITS_END if full else select.POLLIN)
         # Also without anything to write: that nobody reads any more shows as an error.
         poll.register(self._stdout, select.POLLOUT if self._out else 0)
         if self._wakes.fileno() >= 0:

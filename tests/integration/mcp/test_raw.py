@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -299,6 +300,17 @@ class TestCancelling:
         client.ask(2, "ping")
         assert 2 == client.answer()["id"]
 
+    def test_of_no_id(self, raw: Any, unserved: Path, until: Any) -> None:
+        """What is no id, though it equals one, takes nothing back."""
+        client = raw(unserved)
+        client.ask(1, "tools/call", call("echo", {}))
+        until(lambda: requests(unserved))
+        params = {"requestId": True}
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        client.ask(2, "ping")
+        assert 2 == client.answer()["id"]
+        assert 1 == len(requests(unserved))
+
 
 class TestTheEnd:
     def test_of_stdin(self, raw: Any, unserved: Path, until: Any) -> None:
@@ -317,6 +329,19 @@ class TestTheEnd:
         assert 0 == client.end()
         assert "x" == client.answer()["result"]["content"][0]["text"]
         assert client.answer() is None
+
+    def test_of_stdin_with_answers_unread(self, raw: Any, session: Path) -> None:
+        """A client that reads nothing and closes stdin does not keep it waiting for ever."""
+        client = raw(session)
+        os.set_blocking(client.process.stdin.fileno(), False)
+        line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode() + b"\n"
+        refused = 0
+        # Until it has not read for a second: whole lines, so that the last one is none by half.
+        while refused < 100:
+            refused = 0 if client.process.stdin.write(line) else refused + 1
+            time.sleep(0.01 if refused else 0)
+        client.process.stdin.close()
+        assert 0 == client.process.wait(30)
 
     def test_of_whoever_reads(self, raw: Any, unserved: Path, until: Any) -> None:
         """When nobody reads any more it ends, though stdin stays open: it is never an orphan."""
