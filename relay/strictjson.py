@@ -29,6 +29,13 @@ _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _WHITE = b" \t\n\r"
 _WHITE_TEXT = " \t\n\r"
 
+#: From so many characters on, a string is long.
+_LONG = 16_384
+_ESCAPED = ('"', "\\", *map(chr, range(32)))
+
+#: Gives a string as JSON.
+Quote = Callable[[str], str]
+
 #: A numeral of up to this many digits is finite; a longer one is tried as a float.
 _SURELY_FINITE = 300
 
@@ -76,8 +83,9 @@ def dump(value: Any) -> bytes:
     Raises:
         Fault: the value is not JSON: not finite, not text, circular, too deep, half a pair.
     """
+    pieces = _PIECES_OF_LONG if _holds_long(value) else _PIECES
     try:
-        return "".join(_PIECES(value, 0)).encode("utf-8")
+        return "".join(pieces(value, 0)).encode("utf-8")
     except RecursionError:
         raise Fault("nested too deep") from None
     except UnicodeEncodeError:
@@ -118,9 +126,10 @@ def _outside_strings(data: bytes) -> bytes:
         # Escapes are read from left to right, so pairs of backslashes go first; an escaped
         # quotation mark is what then still has a backslash before it.
         plain = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if plain.count(b'"') > 4 * MAX_NODES:
+    pieces = plain.split(b'"', 4 * MAX_NODES + 1)
+    if len(pieces) > 4 * MAX_NODES + 1:
         raise Fault(f"more than {MAX_NODES} values")
-    return b"".join(plain.split(b'"')[::2])
+    return b"".join(pieces[::2])
 
 
 def _check_surrogates(value: Any) -> None:
@@ -164,7 +173,33 @@ _DECODER = json.JSONDecoder(
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _pieces() -> Callable[[Any, int], Iterable[str]]:
+def _holds_long(value: Any, levels: int = 2) -> bool:
+    """Whether a long string is a value of an object, or of one directly in it."""
+    if type(value) is str:
+        return len(value) >= _LONG
+    if levels and type(value) is dict:
+        for each in value.values():
+            if _holds_long(each, levels - 1):
+                return True
+    return False
+
+
+def _quoted(quote: Quote) -> Quote:
+    """Return what quotes like ``quote``, and a long string without escapes much sooner.
+
+    To look for each of the characters that need an escape takes a sixth of looking at each
+    character of the string; and where there is one, it is soon found.
+    """
+
+    def quoted(text: str) -> str:
+        if len(text) < _LONG or any(character in text for character in _ESCAPED):
+            return quote(text)
+        return f'"{text}"'
+
+    return quoted
+
+
+def _pieces(*, of_long: bool = False) -> Callable[[Any, int], Iterable[str]]:
     """Return what ``_ENCODER`` makes anew for each value, which is half of what a small one costs.
 
     It looks for no circle: one ends as nesting too deep. Where Python has no such thing in C, there
@@ -174,6 +209,8 @@ def _pieces() -> Callable[[Any, int], Iterable[str]]:
     quote = getattr(json.encoder, "c_encode_basestring", None)
     if make is None or quote is None:
         return lambda value, _: (_ENCODER.encode(value),)
+    if of_long:
+        quote = _quoted(quote)
     made: Callable[[Any, int], Iterable[str]] = make(
         None, _ENCODER.default, quote, None, ":", ",", False, False, False
     )
@@ -181,3 +218,4 @@ def _pieces() -> Callable[[Any, int], Iterable[str]]:
 
 
 _PIECES = _pieces()
+_PIECES_OF_LONG = _pieces(of_long=True)

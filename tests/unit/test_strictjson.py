@@ -176,3 +176,12 @@ class TestWriting:
     def test_text_is_kept_readable(self) -> None:
         """Letters stay letters, and nothing is spaced out."""
         assert '{"a":["é",1]}'.encode() == strictjson.dump({"a": ["é", 1]})
+
+    @pytest.mark.parametrize("character", ["", "é", "\x7f", '"', "\\", *map(chr, range(32))])
+    def test_a_long_string(self, character: str) -> None:
+        """A string is written the same way however long it is, and wherever an escape is in it."""
+        half = "x" * 20_000
+        for text in (character + half, half + character, half + character + half):
+            for value in (text, {"text": text}, {"args": {"text": text, "n": [text, 1]}}):
+                written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+                assert written.encode() == strictjson.dump(value)
