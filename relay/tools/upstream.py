@@ -27,6 +27,7 @@ from relay.errors import ToolError
 from relay.tools.command import ALLOWED, environment
 from relay.tools.credentials import Credentials, Template
 from relay.tools.libraries import mask_logs, reason
+from relay.tools.listing import Listing
 from relay.tools.pipes import TOO_LARGE, Pipes
 from relay.tools.registry import TOOL_NAME, Call, Failure, Tool, ToolsError
 from relay.tools.results import text_of
@@ -213,7 +214,8 @@ class Upstream:
                     await asyncio.wait([listening])
 
     def _client_of(self, mode: str) -> Client:
-        return Client(self._transport(), mode=mode, message_handler=self._heard, cache=None)
+        transport = Listing(self._transport(), self._left_out)
+        return Client(transport, mode=mode, message_handler=self._heard, cache=None)
 
     def _transport(self) -> AbstractAsyncContextManager[Any]:
         server = self.server
@@ -283,6 +285,10 @@ class Upstream:
     async def _heard(self, message: object) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):
             self._stale.set()
+
+    def _left_out(self, text: str) -> None:
+        said = escaped(self._credentials.masked(text))
+        _log.warning("mcp %s: %s", self.server.name, said)
 
     def _said(self, text: str) -> None:
         said = self._credentials.masked(text)

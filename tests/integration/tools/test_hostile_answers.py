@@ -44,6 +44,8 @@ SERVER = """
             return sys.stdout.flush()
         if mode == "number":
             return send(id=id, result={"content": 5})
+        if mode in ("slow", "far"):
+            return send(id=id, result={"content": [], "structuredContent": {"a": "a" * 40 + "!"}})
         if mode == "schema":
             return send(id=id, result={"content": [], "structuredContent": {"sum": secret}})
         send(id=id, result={"content": [{"type": "text", "text": "done"}]})
@@ -54,6 +56,12 @@ SERVER = """
     out = {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]}
     tools = [tool(name) for name in ("stderr", "nonsense", "list", "bytes", "number", "ok")]
     tools.append(tool("schema", outputSchema=out))
+    slow = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}
+    tools.append(tool("slow", outputSchema=slow))
+    if len(sys.argv) > 1:
+        tools.append(tool("far", outputSchema={"type": "object", "$ref": sys.argv[1]}))
+    tools += [tool(5), None, {"name": "shapeless", "inputSchema": {}}, tool("x", description=5)]
+    tools.append({"name": "text", "inputSchema": {"type": "string"}})
 
     while line := sys.stdin.readline():
         message = json.loads(line)
@@ -149,7 +157,7 @@ class TestCuts:
 
 
 class TestMisshapen:
-    @pytest.mark.parametrize("mode", ["list", "bytes", "number", "schema"])
+    @pytest.mark.parametrize("mode", ["list", "bytes", "number"])
     def test_answers(
         self, offer: Any, server: str, mode: str, log: pytest.LogCaptureFixture
     ) -> None:
@@ -166,6 +174,37 @@ class TestMisshapen:
         asyncio.run(run())
         assert not holds_a_half(log.text)
         assert "again in" not in log.text
+
+    def test_lists(self, offer: Any, server: str, log: pytest.LogCaptureFixture) -> None:
+        """A tool that is none is left out, and said to be; the others are there."""
+
+        async def run() -> None:
+            async with offer(server) as session:
+                names = {name.removeprefix("bad_") for name in session.tools()}
+                assert {"ok", "shapeless"} <= names
+                assert not names & {"5", "x", "text"}
+                assert "done" == await session.call("bad_shapeless")
+
+        asyncio.run(run())
+        assert 4 <= log.text.count("left out")
+
+    def test_by_its_own_output_schema(
+        self, offer: Any, server: str, service: Any, http: Any
+    ) -> None:
+        """An answer is not judged by it: not for ever, and not by what is far away."""
+
+        async def behave(_: Any, writer: Any) -> None:
+            writer.write(http(200, b"{}"))
+
+        async def run() -> None:
+            async with service(behave) as served:
+                far = f'server.py", "http://127.0.0.1:{served.port}/"]'
+                async with offer(server.replace('server.py"]', far)) as session:
+                    for name in ("schema", "far", "slow"):
+                        assert await session.call(f"bad_{name}")
+                assert 0 == served.connections
+
+        asyncio.run(run())
 
     def test_over_http(
         self, offer: Any, service: Any, http: Any, log: pytest.LogCaptureFixture
