@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from relay.protocol import claim_name
+from relay.protocol import cancel_name, claim_name
 from relay.remote.report import Claim
 from relay.tools.registry import Failure
 
@@ -37,10 +37,22 @@ class RemoteDirectory:
         self._runner = runner
         self._publish = publish
         self._claims: dict[str, tuple[Claim, float]] = {}
+        self._cancels: set[str] = set()
 
     def add(self, claim: Claim, modified: float) -> None:
         """Hold a claim until it is answered; ``modified`` is its mtime on the runner's clock."""
         self._claims[claim_name(claim.request, self._runner)] = (claim, modified)
+
+    def cancel(self, request: str) -> None:
+        """Note that a caller took its request back: its claim is gone from the sandbox."""
+        self._cancels.add(cancel_name(request))
+
+    def over(self, request: str) -> bool:
+        """Forget a request; True where its caller took it back."""
+        self._claims.pop(claim_name(request, self._runner), None)
+        cancelled = cancel_name(request) in self._cancels
+        self._cancels.discard(cancel_name(request))
+        return cancelled
 
     def hold(self) -> None:
         """Do nothing: there is no descriptor to keep open."""
@@ -49,9 +61,11 @@ class RemoteDirectory:
         """Do nothing, as ``hold``."""
 
     def examine(self, name: str) -> Found | None:
-        """Return what is known of a claim."""
+        """Return what is known of a claim; of a cancel, whether it was there."""
         held = self._claims.get(name)
-        return None if held is None else Found(held[1], held[0].size)
+        if held is not None:
+            return Found(held[1], held[0].size)
+        return Found(0.0, 0) if name in self._cancels else None
 
     def read(self, name: str, found: os.stat_result | Found, limit: int) -> bytes:
         """Return a claim's bytes.
@@ -72,4 +86,4 @@ class RemoteDirectory:
         self._publish(request, data)
 
     def remove(self, name: str) -> None:
-        """Do nothing: a claim goes with the publication of its answer."""
+        """Do nothing: a claim goes with the publication of its answer, or went with its cancel."""

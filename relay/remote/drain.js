@@ -170,6 +170,7 @@ function tell(request, other) {
 function tidy(name) {
   let age = null;
   if (name.endsWith('.res.json') && word(name.slice(0, -9), 200)) age = keep;
+  else if (/^[A-Za-z0-9_-]{1,200}\.cancel$/.test(name)) age = TEMP_AGE;
   else if (/^(\.relay-lease|relay\.json|relay-probe|[A-Za-z0-9_-]{1,200}\.(req|res)\.json)\.tmp\.[A-Za-z0-9_.-]+$/.test(name)) age = TEMP_AGE;
   const found = age === null ? null : stat(name);
   if (!found || found.isDirectory() || Date.now() - Number(found.mtimeMs) < age * 1000) return;
@@ -177,6 +178,17 @@ function tidy(name) {
     fs.unlinkSync(at(name));
   } catch (error) {
     // RACE: whoever fetches it first has it.
+    return;
+  }
+}
+
+function cancel(request) {
+  try {
+    fs.unlinkSync(at(claimName(request)));
+    lines.push(encoded([['cancel', request]]));
+    fs.unlinkSync(at(request + '.cancel'));
+  } catch (error) {
+    // What cannot be removed is in nobody's way: without its claim it means nothing.
     return;
   }
 }
@@ -221,14 +233,19 @@ function look() {
   check();
   const requests = [];
   const claimed = new Map();
+  const cancels = [];
   for (const name of fs.readdirSync(dir)) {
     const parts = name.split('.claim.');
     if (name.endsWith('.req.json') && word(name.slice(0, -9), 200)) requests.push(name.slice(0, -9));
     else if (parts.length === 2 && word(parts[0], 200) && word(parts[1], 32)) {
       claimed.set(parts[0], [...(claimed.get(parts[0]) || []), parts[1]]);
     } else if (keep) tidy(name);
+    if (name.endsWith('.cancel')) cancels.push(name.slice(0, -7));
   }
   keep = 0;
+  for (const request of cancels) {
+    if ((claimed.get(request) || []).includes(runner)) cancel(request);
+  }
   for (const [request, runners] of claimed) {
     for (const other of runners) {
       if (other === runner) show(request);

@@ -187,7 +187,7 @@ class Drain:
 
     def scan(self) -> None:
         """Note what this runner has claimed, and what others have; claim more."""
-        requests = []  # type: List[str]
+        requests, cancels = [], []  # type: List[str], List[str]
         claimed = {}  # type: Dict[str, List[str]]
         for name in os.listdir(self.fd):
             request, dot, rest = name.partition(".")
@@ -197,7 +197,12 @@ class Drain:
                 claimed.setdefault(request, []).append(rest[6:])
             elif self.keep and dot:
                 self.tidy(name)
+            if rest == "cancel":
+                cancels.append(request)
         self.keep = 0
+        for request in cancels:
+            if self.runner in claimed.get(request, ()):
+                self.cancel(request)
         for request, runners in claimed.items():
             for runner in runners:
                 if runner == self.runner:
@@ -208,6 +213,15 @@ class Drain:
         self.blocked = len(free) < len(requests)
         if free:
             self.claim(free)
+
+    def cancel(self, request: str) -> None:
+        """Note that a caller took back what this runner has claimed; nothing is left of it."""
+        try:
+            os.unlink(request + ".claim." + self.runner, dir_fd=self.fd)
+            self.lines.append(encoded([("cancel", request)]))
+            os.unlink(request + ".cancel", dir_fd=self.fd)
+        except OSError:
+            return
 
     def claim(self, requests: List[str]) -> None:
         """Take requests, as many as are wanted and fit."""
@@ -308,7 +322,7 @@ class Drain:
         request, _, rest = name.partition(".")
         if rest == "res.json" and is_word(request, 200):
             age = self.keep
-        elif ".tmp." in name and is_temp(name):
+        elif rest == "cancel" or (".tmp." in name and is_temp(name)):
             age = TEMP_AGE
         else:
             return
@@ -420,11 +434,8 @@ def main(words: List[str]) -> None:
     lines = []  # type: List[str]
     if drain is not None:
         lines = drain.lines + list(drain.foreign.values())
-        more += [
-            ("before", drain.before),
-            ("watch", int(drain.events >= 0)),
-            ("mtime", drain.mtime),
-        ]
+        more += [("before", drain.before), ("mtime", drain.mtime)]
+        more += [("watch", int(drain.events >= 0))]
     say([*lines, encoded([("status", status), ("now", int(time.time() * 1000)), *more])])
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from relay.engine.telemetry import escaped, log
 from relay.hosts.host import Done, Faulty, Host, NoCommand, TimedOut
-from relay.protocol import request_id
+from relay.protocol import cancel_name, request_id
 from relay.remote.intake import MOST_CLAIMS
 from relay.remote.program import node_program, python_program
 from relay.remote.report import Batches, Claim, Order, Report, read_report
@@ -39,7 +39,10 @@ _NODE = "require('zlib');console.log(+process.versions.node.split('.')[0]>=12?pr
 
 
 class Hit(NamedTuple):
-    """A name that a listing found: a request, or a claim of this runner's that it does not know."""
+    """A name that a listing found: a request, or a claim of this runner's that wants attention.
+
+    It does not know that claim, or its caller has taken it back.
+    """
 
     request: str
     claimed: bool
@@ -104,12 +107,15 @@ class Drains(ABC):
         hits = []
         mine = f".claim.{self.runner}"
         working = set(known)
-        for entry in await self.host.entries(self.path):
+        entries = await self.host.entries(self.path)
+        names = {entry.name for entry in entries}
+        for entry in entries:
             request = request_id(entry.name)
             claimed = request is None and entry.name.endswith(mine)
             if claimed:
                 request = request_id(entry.name.removesuffix(mine) + ".req.json")
-            if request is not None and request not in working:
+            cancelled = claimed and request is not None and cancel_name(request) in names
+            if request is not None and (cancelled or request not in working):
                 hits.append(Hit(request, claimed, entry.modified))
         return hits
 

@@ -86,6 +86,14 @@ class Intake:
         self._queue = kept
         return taken
 
+    def drop(self, request: str) -> bool:
+        """Forget a claim that is gone and is not in flight; False where there was none."""
+        before = len(self._queue) + len(self._given_up)
+        self._queue = deque(one for one in self._queue if one.claim.request != request)
+        for key in [key for key in self._given_up if key.partition(":")[0] == request]:
+            del self._given_up[key]
+        return len(self._queue) + len(self._given_up) < before
+
     def over(self, request: str, *, published: bool) -> None:
         """End a request; a claim whose answer was given up stays there, and is not taken again."""
         claim = self._claims.pop(request, None)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from relay.hosts.host import Entry, Exists, Host, Missing, TooLarge
-from relay.protocol import REQUEST_SUFFIX, claim_name, parse_claim, request_id
+from relay.protocol import REQUEST_SUFFIX, cancel_name, claim_name, parse_claim, request_id
 from relay.remote.draining import Drains, OnBatch
 from relay.remote.intake import MOST_CLAIMS
 from relay.remote.report import Claim, Foreign, Order, Report
@@ -74,6 +74,7 @@ class PlainDrains(Drains):
 
     async def _look(self, order: Order) -> Report:
         entries = {entry.name: entry for entry in await self.host.entries(self.path)}
+        cancelled = await self._cancelled(entries)
         parsed = [(parse_claim(name), entry) for name, entry in entries.items()]
         claimed = {found[0] for found, _ in parsed if found}
         known = {key.partition(":")[0] for key in order.known}
@@ -95,7 +96,21 @@ class PlainDrains(Drains):
             for found, entry in parsed
             if found and found[1] != self.runner
         )
-        return Report("claimed" if claims else "idle", tuple(claims), foreign)
+        status = "claimed" if claims or cancelled else "idle"
+        return Report(status, tuple(claims), foreign, cancelled)
+
+    async def _cancelled(self, entries: dict[str, Entry]) -> tuple[str, ...]:
+        """Remove the claims that their callers took back; return their requests."""
+        found = []
+        for name in tuple(entries):
+            claim = parse_claim(name)
+            if claim is None or claim[1] != self.runner or cancel_name(claim[0]) not in entries:
+                continue
+            del entries[name]
+            await self.host.remove(self._at(name))
+            await self.host.remove(self._at(cancel_name(claim[0])))
+            found.append(claim[0])
+        return tuple(found)
 
     async def _own(self, name: str, claimed: set[str]) -> str | None:
         """Return the request that a name stands for, once it is this runner's."""

@@ -94,6 +94,7 @@ class Report(NamedTuple):
         status: one of ``STATUSES``.
         claims: requests that this runner has now.
         foreign: claims of others.
+        cancelled: ids of requests that this runner had, and that their callers took back.
         holder: whose lease is in force, where it is not this one.
         before: whose lease was in force before it was taken.
         watched: whether it had a watch while it waited.
@@ -105,6 +106,7 @@ class Report(NamedTuple):
     status: str
     claims: tuple[Claim, ...] = ()
     foreign: tuple[Foreign, ...] = ()
+    cancelled: tuple[str, ...] = ()
     holder: str = ""
     before: str = ""
     watched: bool = False
@@ -159,12 +161,14 @@ def read_report(output: str) -> Report:
         end = found.pop()
         claims = [_claim(line) for line in found if "claim" in line]
         foreign = [_foreign(line) for line in found if "foreign" in line]
-        status = end["status"]
-        _consistent(status, len(found) - len(foreign), [claim.request for claim in claims])
+        cancelled = [_request(line["cancel"]) for line in found if "cancel" in line]
+        status, others = end["status"], len(foreign) + len(cancelled)
+        _consistent(status, len(found) - others, [claim.request for claim in claims])
         return Report(
             status,
             tuple(claims),
             tuple(foreign),
+            tuple(cancelled),
             holder=_runner(end.get("holder", "")),
             before=_runner(end.get("before", "")),
             watched=end.get("watch") == 1,

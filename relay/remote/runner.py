@@ -66,6 +66,8 @@ class RemoteRunner(BaseRunner[RemoteLoop]):
         self._root: RemoteRoot | None = None
         self._counters = RemoteCounters()
 
+    _cancels = True
+
     @property
     def counters(self) -> RemoteCounters:
         """What it has done since its start; ``sent`` is up to date."""

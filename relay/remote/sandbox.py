@@ -33,7 +33,7 @@ class Sandbox(Protocol):
         """List the directory from outside; names that are worked on are left out."""
 
     def accept(self, report: Report) -> int:
-        """Note what a report brings; return how many claims are new."""
+        """Note what a report brings; return how many claims and cancels are new."""
 
     def execute(self, wake: str) -> None:
         """Begin with what was accepted."""

@@ -272,13 +272,22 @@ class RemoteSession:
 
     def accept(self, report: Report) -> int:
         """See ``Sandbox.accept``."""
+        cancelled = sum(map(self._cancel, report.cancelled))
         before = self._intake.replays
         new = self._intake.accept(report.claims, late=self._half_trip)
         self.counters.replays += self._intake.replays - before
         if report.foreign and not self._burying_now:
             self._burying_now = True
             self._run(self._bury(report))
-        return new
+        return new + cancelled
+
+    def _cancel(self, request: str) -> bool:
+        """Note that a caller took its request back; False where there is no such request."""
+        if request not in self.in_flight:
+            return self._intake.drop(request)
+        # The engine looks there for whatever is in flight, several times a second.
+        self._directory.cancel(request)
+        return True
 
     async def _bury(self, report: Report) -> None:
         limits = self._shared.limits
@@ -372,7 +381,8 @@ class RemoteSession:
     def _over(self, request: str, *, published: bool) -> None:
         self._publishing.discard(request)
         self._until.pop(request, None)
-        self._intake.over(request, published=published)
+        cancelled = self._directory.over(request)
+        self._intake.over(request, published=published or cancelled)
         self.execute("activity")
         self._owner.freed(self)
 

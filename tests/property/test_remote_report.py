@@ -39,6 +39,14 @@ class TestReport:
         assert status == report.status
         assert list(claims) == [claim.request for claim in report.claims]
 
+    @given(st.lists(WORDS, max_size=3))
+    def test_tells_what_was_taken_back(self, names: list[str]) -> None:
+        """Every request that its caller took back is told, beside claims."""
+        lines: list[object] = [{"cancel": name} for name in names]
+        claim = {"claim": "a", "ino": 1, "mtime": 2, "size": 0, "age": 0}
+        report = read_report(output(*lines, claim, END))
+        assert (tuple(names), 1) == (report.cancelled, len(report.claims))
+
     @given(st.lists(st.lists(WORDS, unique=True, max_size=3), max_size=4), st.integers(1, 50))
     def test_batches_in_any_pieces(self, batches: list[list[str]], size: int) -> None:
         """However output is cut on its way, the same batches are told."""
@@ -93,6 +101,8 @@ class TestReport:
             [{"claim": "../a", "ino": 1, "mtime": 2, "size": 0, "age": 0}, END],
             [{"claim": "a", "ino": 1, "mtime": 2, "size": 5, "age": 0, "data": "YQ=="}, END],
             [{"foreign": "a", "runner": "x/y", "ino": 1, "mtime": 2, "size": 0, "age": 0}, END],
+            [{"cancel": "../a"}, END],
+            [{"cancel": "a", "claim": "a", "ino": 1, "mtime": 2, "size": 0, "age": 0}, END],
             [{**END, "status": "done"}],
             [{**END, "holder": "a b"}],
             [{**END, "error": "\x1b[2J"}],

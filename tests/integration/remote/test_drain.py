@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -117,6 +117,13 @@ def box(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Box]:
         process.communicate()
 
 
+class TestProgram:
+    @pytest.mark.parametrize("program", [python_program, node_program])
+    def test_is_short(self, program: Callable[[], str]) -> None:
+        """It travels with every request, in a few packets."""
+        assert 6 * 1024 > len(program())
+
+
 class TestLooking:
     def test_idle(self, box: Box) -> None:
         """Where nothing is there, it says so at once."""
@@ -185,6 +192,36 @@ class TestLooking:
         assert {"link", "pipe", "dir", "hard"} == {claim.request for claim in report.claims}
         assert all(claim.bad and claim.data is None for claim in report.claims)
 
+    def test_callers_that_take_back(self, box: Box) -> None:
+        """A claim that its caller took back goes with its cancel, is told, and frees its id."""
+        box.ask("a")
+        (claim,) = box.look().claims
+        (box.folder / "a.cancel").touch()
+        (box.folder / "b.claim.other").write_text("{}")
+        (box.folder / "b.cancel").touch()
+        report = box.look(known=claim.key)
+        assert ("claimed", (), ("a",)) == (report.status, report.claims, report.cancelled)
+        assert [".relay-lease", "b.cancel", "b.claim.other"] == sorted(os.listdir(box.folder))
+        box.ask("a")
+        assert ["a"] == [one.request for one in box.look().claims]
+
+    def test_cancel_that_cannot_be_removed(self, box: Box) -> None:
+        """A directory that is named as a cancel is one, once."""
+        box.ask("a")
+        box.look()
+        (box.folder / "a.cancel").mkdir()
+        assert ("a",) == box.look().cancelled
+        assert ("idle", ()) == (box.look().status, box.look().cancelled)
+
+    def test_cancel_ends_a_window(self, box: Box) -> None:
+        """It is found by the rescan, at the latest."""
+        box.ask("a")
+        (claim,) = box.look().claims
+        process = box.wait(known=claim.key, rescan=0.1)
+        box.settled(process)
+        (box.folder / "a.cancel").touch()
+        assert ("a",) == box.end(process).cancelled
+
     def test_claims_of_others(self, box: Box) -> None:
         """Another runner's claims are told and never taken."""
         (box.folder / "a.claim.other").write_text("{}")
@@ -196,12 +233,13 @@ class TestLooking:
         """Old responses and old temporary files go, younger ones stay."""
         old, young = time.time() - 100, time.time() - 30
         ages = {"a.res.json": old, "b.res.json": young, "c.req.json.tmp.0a": old, "d.tmp.0a": old}
+        ages |= {"e.cancel": old, "f.cancel": young, "not.one.cancel": old}
         for name, when in ages.items():
             (box.folder / name).write_text("{}")
             os.utime(box.folder / name, (when, when))
         box.look(keep=60)
         left = {name for name in os.listdir(box.folder) if not name.startswith(".")}
-        assert {"b.res.json", "d.tmp.0a"} == left
+        assert {"b.res.json", "d.tmp.0a", "f.cancel", "not.one.cancel"} == left
 
     def test_directory_that_is_missing(self, box: Box) -> None:
         """A directory that is not there is told from a failure."""

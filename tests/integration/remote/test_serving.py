@@ -114,6 +114,34 @@ class TestCalls:
 
         play(story)
 
+    def test_taken_back(self, box: Box) -> None:
+        """A caller that gives up ends its tool, whatever drains the sandbox; its slot is free."""
+        begun: list[str] = []
+        ended: list[str] = []
+
+        async def wait(text: str = "") -> str:
+            begun.append(text)
+            try:
+                await asyncio.sleep(600)
+            finally:
+                ended.append(text)
+            return "never"
+
+        async def story() -> None:
+            settings = {"remote_rescan": timedelta(seconds=0.1), "session_max_in_flight": 2}
+            async with box.serving({"wait": wait, "echo": echo}, **settings) as runner:
+                for _ in range(4):
+                    box.ask("one", "wait")
+                    await box.until(lambda: len(begun) > len(ended))
+                    box.put("one.cancel", b"")
+                    await box.until(lambda: len(begun) == len(ended))
+                    await box.until(lambda: box.names() == [])
+                assert "on" == (await box.call("on")).text
+                assert runner.shared is not None
+                assert {"cancelled": 4, "ok": 1} == dict(runner.shared.answers)
+
+        play(story)
+
     def test_bad_ones(self, box: Box) -> None:
         """What is no request is refused with its code, and no other call notices."""
 
