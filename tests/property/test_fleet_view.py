@@ -83,12 +83,12 @@ class Fleet(RuleBasedStateMachine):
             self.stood[-1] = (last, self.now)
             self.stood.append((position, float("inf")))
 
-    def write(self, entry: FleetEntry, ttl_ms: int | None = None) -> None:
+    def write(self, entry: FleetEntry, ttl_ms: int | None = None, after_ms: int = 0) -> None:
         """Write an entry, in view of whatever stands there, as a command does."""
         there = [i for i in self.server.snapshot().items if i.body["name"] == entry.override.name]
         kind = entry.override.kind
         position = next((i.position for i in there if i.body["kind"] == kind), Position())
-        outcome = self.server.change(Change(entry.override.id, entry, position, ttl_ms))
+        outcome = self.server.change(Change(entry.override.id, entry, position, ttl_ms, after_ms))
         assert outcome.accepted
         self.note_server()
         self.changes += 1
@@ -249,16 +249,22 @@ class Fleet(RuleBasedStateMachine):
                 assert max(until) >= self.now - 2 * HEARTBEAT, "fresh, and further behind"
 
     def teardown(self) -> None:
-        """In the end, whoever can talk again knows what the server knows."""
-        for reader in getattr(self, "readers", ()):
-            reader.answer, reader.next = None, Next.SNAPSHOT
-            asked = reader.view.moment()
-            reader.view.take_snapshot(self.server.snapshot(), asked)
+        """In the end, who can talk again knows what the server knows, and a restore restores."""
+        readers = getattr(self, "readers", ())
+        for reader in readers:
+            reader.view.take_snapshot(self.server.snapshot(), reader.view.moment())
             if self.server.standing().position.epoch:
-                there = {(e.key, e.revision) for e in reader.view.known.entries}
                 items = self.server.snapshot().items
-                assert {i.position.revision for i in items} == {revision for _, revision in there}
+                known = {entry.revision for entry in reader.view.known.entries}
+                assert {item.position.revision for item in items} == known
                 assert reader.view.known.is_fresh(self.clock)
+        for name in NAMES if readers else ():
+            latest = max(reader.view.known.latest_ms for reader in readers)
+            tombstone = entry_of(name, "kill", f"r{self.changes}", tombstone=True)
+            self.write(tombstone, after_ms=latest)
+        for reader in readers:
+            reader.view.take_snapshot(self.server.snapshot(), reader.view.moment())
+            assert not [e for e in reader.view.known.in_force(self.clock) if e.is_kill]
 
 
 Fleet.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
