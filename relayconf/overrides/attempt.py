@@ -163,8 +163,10 @@ class Attempt:
     def _run_audited(self, journal: Journal) -> Document | None:
         document, lines = self._composed(journal)
         prepared = self._prepare(document)
-        # RACE: without the lock, somebody else's line may come between this look and our own; the
-        # chain then has a fork that ``--verify`` names, and no change is lost.
+        # RACE: a writer without the lock, or whom one such has overtaken, must find between this
+        # look and the rename neither another line nor another document. Where one was stopped just
+        # here for over a second, the chain has a fork that ``--verify`` names; no change is lost.
+        journal.be_alone()
         if self._moved() or journal.has_grown():
             self._drop(prepared)
             return None

@@ -6,9 +6,12 @@ written; it is kept in a file beside it.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import takewhile
 
 from relayconf.overrides import audit
@@ -20,6 +23,10 @@ TORN = "audit.torn"
 
 #: What a line may say that was done to an override.
 CHANGES = ("kill", "set", "restore", "expire")
+
+#: How long to wait until others have appended, and between two tries, in seconds.
+_PATIENCE = 1.0
+_PAUSE = 0.002
 
 _TAIL = 2 * audit.MAX_LINE
 
@@ -69,6 +76,15 @@ class Journal:
             for line in bodies
             if line.get("action") in CHANGES and line["seq"] not in void
         }
+
+    def be_alone(self) -> None:
+        """Keep others from appending until this is closed; nobody waits for that more than 1 s."""
+        until = time.monotonic() + _PATIENCE
+        while time.monotonic() < until:
+            with suppress(OSError):
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            time.sleep(_PAUSE)
 
     def has_grown(self) -> bool:
         """Whether somebody else has appended meanwhile."""

@@ -1,7 +1,8 @@
 """The lock of the store: one writer at a time, and nobody who can hold up a kill.
 
 A command waits for as long as others get on, and for one second where nobody does: then it goes on
-without the lock, in turn with the others that do. A process that runs only ever tries.
+without the lock, in turn with the others that do. Whoever could run, and only gets no turn on the
+processor, is slow and not stuck: that is waited for longer. A process that runs only ever tries.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import threading
 import time
 from contextlib import suppress
 
@@ -23,6 +25,9 @@ QUEUE = "overrides.queue.lock"
 #: takes its time, and is no fault.
 PATIENCE = 1.0
 LONGEST = 120.0
+
+#: How long it waits for a holder that could run.
+_STARVED = 15.0
 
 _SHORTEST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.04
@@ -47,7 +52,9 @@ class Lock:
             now, beaten = time.monotonic(), self._beaten()
             if beaten != seen:
                 seen, moved = beaten, now
-            if now - moved > PATIENCE or now - begun > LONGEST:
+            if now - begun > LONGEST or now - moved > _STARVED:
+                return False
+            if now - moved > PATIENCE and not self._holder_can_run():
                 return False
         return True
 
@@ -60,6 +67,8 @@ class Lock:
         except OSError:
             return False
         self.held = True
+        with suppress(OSError):
+            os.pwrite(self._fd, b"%20d %20d\n" % (threading.get_native_id(), _space()), 0)
         self.beat()
         return True
 
@@ -75,11 +84,28 @@ class Lock:
         except OSError:
             return 0
 
+    def _holder_can_run(self) -> bool:
+        try:
+            thread, space = map(int, os.pread(self._fd, 64, 0).split())
+            with open(f"/proc/{thread}/stat", "rb") as file:
+                state = file.read().rpartition(b")")[2].split()[0]
+        except (OSError, ValueError, IndexError):
+            return False
+        return space == _space() and state == b"R"
+
     def release(self) -> None:
         """Let the next one write."""
         fd, self._fd, self.held = self._fd, -1, False
         if fd >= 0:
             os.close(fd)
+
+
+def _space() -> int:
+    """Return which processes this one's ids are of."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
 
 
 def _open(directory: StateDirectory, name: str) -> int:

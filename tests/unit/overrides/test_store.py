@@ -312,6 +312,56 @@ class TestLock:
         assert ("APP_TWO", "kill") in state.in_force()
         assert [] == state.faults()
 
+    def test_a_slow_holder_and_who_overtakes_it_make_one_chain(self, state: Any) -> None:
+        """Whoever goes without the lock still waits while the other appends and renames."""
+        state.kill("APP_ONE")
+        code = (
+            "import sys, time\n"
+            "from relayconf.overrides import changes\n"
+            "from relayconf.overrides.journal import Journal\n"
+            "from relayconf.overrides.store import Store\n"
+            "from relayconf.state.directory import make\n"
+            "append = Journal.append\n"
+            "def slow(self, *args, **options):\n"
+            "    print('here', flush=True)\n"
+            "    time.sleep(1.4)\n"
+            "    append(self, *args, **options)\n"
+            "Journal.append = slow\n"
+            "because = changes.Because('r', 'me')\n"
+            "flags = [changes.Assignment('app', 'APP_SLOW', 'false')]\n"
+            "Store(make(sys.argv[1])).change(changes.kill(flags, because))\n"
+        )
+        command = [sys.executable, "-c", code, str(state.path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as slow:
+            assert slow.stdout is not None
+            slow.stdout.readline()
+            state.kill("APP_TWO")
+        assert ([], ["kill"] * 3) == (state.faults(), state.actions())
+        assert ["APP_ONE", "APP_SLOW", "APP_TWO"] == [name for name, _ in state.in_force()]
+
+    def test_a_holder_that_has_no_turn_is_waited_for(self, state: Any) -> None:
+        """One that could run and is slow is no reason to go without the lock."""
+        state.kill("APP_ONE")
+        code = (
+            "import sys, time\n"
+            "from relayconf.overrides.lock import Lock\n"
+            "from relayconf.state.directory import make\n"
+            "lock = Lock(make(sys.argv[1]))\n"
+            "assert lock.try_acquire()\n"
+            "print('here', flush=True)\n"
+            "until = time.monotonic() + 2\n"
+            "while time.monotonic() < until:\n"
+            "    pass\n"
+            "print(open(sys.argv[1] + '/overrides.json').read().count('APP_TWO'))\n"
+        )
+        command = [sys.executable, "-c", code, str(state.path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as busy:
+            assert busy.stdout is not None
+            busy.stdout.readline()
+            state.kill("APP_TWO")
+            assert b"0" == busy.stdout.read().strip()
+        assert [("APP_ONE", "kill"), ("APP_TWO", "kill")] == state.in_force()
+
     def test_a_process_only_tries(self, state: Any) -> None:
         """An end is audited by somebody else, where somebody else is writing."""
         state.kill(ttl_ms=1, clock=Clock(lambda: 0.0, lambda: 0, lambda: "gone"))
