@@ -144,10 +144,12 @@ class TestServices:
 
 
 class TestMcpServers:
-    def table(self, port: int) -> str:
+    def table(self, port: int, timeout: str = "25s") -> str:
         """Return a tools file with an MCP server at a port, and a tool beside it."""
         beside = '[tools.beside]\ncommand = ["echo", "here"]\n'
-        return f'{LOCAL}{beside}[mcp.bad]\ntimeout = "2s"\nurl = "http://127.0.0.1:{port}/"\n'
+        return (
+            f'{LOCAL}{beside}[mcp.bad]\ntimeout = "{timeout}"\nurl = "http://127.0.0.1:{port}/"\n'
+        )
 
     @pytest.mark.parametrize(
         ("mode", "says"),
@@ -163,7 +165,8 @@ class TestMcpServers:
         """They cost their own call alone, and no memory beyond the bound of a message."""
 
         async def run() -> None:
-            async with offer(self.table(hostile(mode))) as session:
+            timeout = "2s" if mode in ("events", "interim") else "25s"
+            async with offer(self.table(hostile(mode), timeout)) as session:
                 assert ["beside", "bad_act"] == session.tools()
                 error = await session.failure("bad_act")
                 assert error.code in ("tool_error", "timeout")
