@@ -157,7 +157,7 @@ class Place:
         """Compare path and directory; True where one to be scanned was joined just now."""
         directory = self.directory
         if directory is not None:
-            found = directory.at(self.path)
+            found = None if self._is_covered() else directory.at(self.path)
             if found is not None and self._may_stay(directory, found):
                 changed, self.changed_ns = self.changed_ns, found.st_ctime_ns
                 if self.watch is None:
@@ -172,6 +172,13 @@ class Place:
                 log.warning("the session directory %s is gone; waiting for it", escaped(self.path))
             self.leave()
         return not self.over and self._find()
+
+    def _is_covered(self) -> bool:
+        """Whether a file system that may not answer was mounted over it, in a root.
+
+        The path is then another kind of session's to look at.
+        """
+        return self._judge is not None and self._shared.mounts.elsewhere(self.path) is not None
 
     def _may_stay(self, directory: SessionDirectory, found: os.stat_result) -> bool:
         """Whether it is served on, as whose and what it is now."""

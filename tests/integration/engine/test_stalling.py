@@ -318,6 +318,21 @@ async def go():
 asyncio.run(main())
 """
 
+COVERED = """
+async def go():
+    for name in ("near", "far"):
+        Path("root", name).mkdir(parents=True)
+    async with runner(root="root") as serving:
+        print(await near("near"), await far("far"))
+        with stalled():
+            mount("root/far")
+            polls = serving.counters.polls
+            print(await near("still near"))
+            await until(lambda: serving.counters.polls > polls + 20)
+        print(await far("on top"), len(serving.sessions))
+asyncio.run(main())
+"""
+
 
 def run(program: str, folder: Path, root: Path, prefix: tuple[str, ...]) -> list[str]:
     """Run a program and return its lines."""
@@ -409,6 +424,13 @@ class TestSuchASession:
     def test_goes_and_comes(self, tmp_path: Path, root: Path, prefix: tuple[str, ...]) -> None:
         """What is at the path is served, when such a file system goes from it and comes back."""
         assert ["far 1", "underneath", "on top"] == run(AWAY, tmp_path, root, prefix)
+
+    def test_comes_over_one_that_is_served(
+        self, tmp_path: Path, root: Path, prefix: tuple[str, ...]
+    ) -> None:
+        """One that stalls as it is mounted over a session's directory holds up nobody else."""
+        lines = [line for line in run(COVERED, tmp_path, root, prefix) if "system" not in line]
+        assert ["near far", "still near", "on top 2"] == lines
 
     def test_a_peer_that_dies(self, tmp_path: Path, root: Path, prefix: tuple[str, ...]) -> None:
         """The caller of a runner that was killed hears of it from another on the directory."""
