@@ -28,11 +28,14 @@ let mtime = 0n;
 let watcher = null;
 let blocked = false;
 let identity = '';
+let linked = false;
 const lines = [];
 const foreign = new Map();
 
 const at = (name) => dir + '/' + name;
 const claimName = (request) => request + '.claim.' + runner;
+// A link that was at the path at the start is the operator's; any other leads away.
+const statOf = options.follow ? fs.statSync : fs.lstatSync;
 const identityOf = (found) => found.dev + ':' + found.ino;
 
 class Ended extends Error {
@@ -214,7 +217,7 @@ function claim(requests) {
 function stay() {
   let found;
   try {
-    found = fs.statSync(dir, { bigint: true });
+    found = statOf(dir, { bigint: true });
   } catch (error) {
     throw new Ended('gone');
   }
@@ -273,7 +276,7 @@ function say(fields) {
 function finish(error) {
   const now = ['now', Date.now()];
   if (error instanceof Ended) {
-    say([['status', error.status], now, ['holder', error.holder], ['before', before], ['watch', watcher ? 1 : 0], ['mtime', mtime]]);
+    say([['status', error.status], now, ['holder', error.holder], ['before', before], ['watch', watcher ? 1 : 0], ['mtime', mtime], ['link', linked ? 1 : 0]]);
   } else {
     say([['status', 'failed'], now, ['error', String(error.code || 'unknown')]]);
   }
@@ -284,12 +287,13 @@ function main() {
   if (options.make && !fs.existsSync(dir)) fs.mkdirSync(dir, 0o700);
   let found;
   try {
-    found = fs.statSync(dir, { bigint: true });
+    found = statOf(dir, { bigint: true });
   } catch (error) {
     throw new Ended('gone');
   }
   if (!found.isDirectory()) throw new Ended('gone');
   identity = identityOf(found);
+  linked = fs.lstatSync(dir).isSymbolicLink();
   if (options.release) release();
   if (options.holds) {
     show(options.holds);

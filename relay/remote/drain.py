@@ -66,10 +66,15 @@ class Drain:
         self.blocked = False
         if "make" in options and not os.path.isdir(self.path):
             os.mkdir(self.path, 0o700)
+        #: A link that was at the path at the start is the operator's; any other leads away.
+        self.follow = "follow" in options
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         try:
-            self.fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError):
-            raise Ended("gone") from None
+            self.fd = os.open(self.path, flags | (0 if self.follow else os.O_NOFOLLOW))
+        except OSError as error:
+            if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+                raise Ended("gone") from None
+            raise
 
     def holder(self) -> Tuple[str, int] | None:
         """Return whose lease is in force, and its generation."""
@@ -166,7 +171,7 @@ class Drain:
         """End where the path is another directory's by now; return the mtime of this one."""
         held = os.fstat(self.fd)
         try:
-            found = os.stat(self.path)
+            found = os.stat(self.path, follow_symlinks=self.follow)
         except OSError:
             raise Ended("gone") from None
         if (found.st_dev, found.st_ino) != (held.st_dev, held.st_ino):
@@ -275,13 +280,9 @@ class Drain:
     def fields(self, kind: str, request: str, found: os.stat_result) -> List[Tuple[str, Any]]:
         """Return what is told of every claim."""
         mtime = found.st_mtime_ns
-        return [
-            (kind, request),
-            ("ino", found.st_ino),
-            ("mtime", mtime),
-            ("size", found.st_size),
-            ("age", int(time.time() * 1000) - mtime // 1000000),
-        ]
+        told = [(kind, request), ("ino", found.st_ino)]  # type: List[Tuple[str, Any]]
+        told += [("mtime", mtime), ("size", found.st_size)]
+        return [*told, ("age", int(time.time() * 1000) - mtime // 1000000)]
 
     def read(self, name: str, size: int) -> bytes | None:
         """Return a claim's bytes, ``None`` where it is no longer what it was."""
@@ -435,7 +436,7 @@ def main(words: List[str]) -> None:
     if drain is not None:
         lines = drain.lines + list(drain.foreign.values())
         more += [("before", drain.before), ("mtime", drain.mtime)]
-        more += [("watch", int(drain.events >= 0))]
+        more += [("watch", int(drain.events >= 0)), ("link", int(os.path.islink(drain.path)))]
     say([*lines, encoded([("status", status), ("now", int(time.time() * 1000)), *more])])
 
 

@@ -60,6 +60,9 @@ class Drains(ABC):
     #: Whether a drain can wait inside the sandbox.
     waits: bool
 
+    #: Whether a link at the path is followed; drains by plain listings follow any.
+    follows = True
+
     def __init__(self, host: Host, path: str, runner: str) -> None:
         self.host = host
         self.path = path
@@ -194,7 +197,7 @@ class ProgramDrains(Drains):
 
     def _with(self, generation: int, options: list[str]) -> list[str]:
         which = [f"dir={self.path}", f"runner={self.runner}", f"generation={generation}"]
-        return [*self._argv, *which, *options]
+        return [*self._argv, *which, *(["follow=1"] if self.follows else []), *options]
 
     def _report(self, done: Done, output: str, seconds: float) -> Report:
         if done.timed_out:

@@ -101,6 +101,7 @@ class Report(NamedTuple):
         now: the sandbox's clock in seconds; 0 where it is unknown.
         error: what failed.
         mtime: of the directory, in nanoseconds, where a census tells.
+        linked: whether the path is a link.
     """
 
     status: str
@@ -113,6 +114,7 @@ class Report(NamedTuple):
     now: float = 0.0
     error: str = ""
     mtime: int = 0
+    linked: bool = False
 
 
 class Batches:
@@ -175,6 +177,7 @@ def read_report(output: str) -> Report:
             now=_number(end["now"]) / 1000,
             error=_sentence(end.get("error", "")),
             mtime=_number(end.get("mtime", 0)),
+            linked=end.get("link") == 1,
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Faulty("the drain's output makes no sense") from None

@@ -102,6 +102,8 @@ class RemoteSession:
         self._owner = owner
         self._means = means
         self._drains: Drains | None = None
+        #: Whether its path may be a link: one that was there at the start is the operator's.
+        self._follows = True
         self._intake = Intake(self, shared)
         self._until: dict[str, float] = {}
         self._publishing: set[str] = set()
@@ -193,6 +195,8 @@ class RemoteSession:
                 self.host.renew()
             else:
                 if report.status in {"idle", "claimed"}:
+                    self._follows = report.linked
+                    await self.probe()
                     return report.before
                 told = report.error or report.status
                 raise HostError(
@@ -204,6 +208,7 @@ class RemoteSession:
         """See ``Sandbox.probe``."""
         seconds = self.limits.file_op_timeout
         self._drains = await self._means.drains(self.path, self.runner, seconds=seconds)
+        self._drains.follows = self._follows
 
     async def drain(
         self,

@@ -288,6 +288,21 @@ class TestWaiting:
         box.folder.mkdir()
         assert "gone" == box.end(process).status
 
+    def test_link_that_takes_its_place(self, box: Box, tmp_path: Path) -> None:
+        """It is not followed, neither by a window nor later, unless it is the operator's."""
+        process = box.wait(rescan=0.1)
+        box.settled(process)
+        other = tmp_path / "other"
+        box.folder.rename(other)
+        box.folder.symlink_to(other)
+        assert "gone" == box.end(process).status
+        box.ask("a")
+        assert "gone" == box.look().status
+        assert "a.req.json" in os.listdir(other)
+        report = box.look(follow=1)
+        assert (True, ["a"]) == (report.linked, [claim.request for claim in report.claims])
+        assert not box.look(dir=other).linked
+
     def test_nothing_is_left(self, box: Box) -> None:
         """After its end no process of it is there: it started none."""
         process = box.wait(window=0.2)

@@ -129,6 +129,25 @@ class TestFinding:
 
         play(story)
 
+    def test_session_that_becomes_a_link(self, root: Root, tmp_path: Path) -> None:
+        """It is a session no more; what the link leads to is left alone."""
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "x.req.json").write_bytes(b'{"toolName": "echo"}')
+
+        async def story() -> None:
+            box, other = root.beside("one"), root.beside("two")
+            async with root.serving() as runner:
+                assert (await box.call("a")).ok
+                (tmp_path / "link").symlink_to(elsewhere)
+                box.session.rename(tmp_path / "moved")
+                (tmp_path / "link").rename(box.session)
+                await box.until(lambda: (str(other.session),) == runner.sessions)
+                assert (await other.call("b")).ok
+            assert ["x.req.json"] == os.listdir(elsewhere)
+
+        play(story)
+
     def test_odd_names(self, root: Root) -> None:
         """A session may be called what it likes."""
 

@@ -156,6 +156,31 @@ class TestCalls:
 
         play(story)
 
+    def test_link_that_takes_the_place(self, daemon_box: Box, tmp_path: Path) -> None:
+        """It is not followed, and a directory again is served; the operator's own link is."""
+        box, other = daemon_box, tmp_path / "other"
+
+        async def story() -> None:
+            async with box.serving() as runner:
+                assert "a" == (await box.call("a")).text
+                box.session.rename(other)
+                (other / "x.req.json").write_bytes(b'{"toolName": "echo"}')
+                box.session.symlink_to(other)
+                (session,) = runner._loop.sessions  # type: ignore[union-attr]  # it runs
+                await box.until(lambda: session.waiting.gone)
+                sent = runner.counters.sent["poll"]
+                await box.until(lambda: runner.counters.sent["poll"] > sent + 3)
+                assert ["x.req.json"] == [name for name in os.listdir(other) if name[0] == "x"]
+                box.session.unlink()
+                box.session.mkdir(mode=0o700)
+                assert "b" == (await box.call("b")).text
+            box.session.rename(tmp_path / "moved")
+            box.session.symlink_to(tmp_path / "moved")
+            async with box.serving():
+                assert "c" == (await box.call("c")).text
+
+        play(story)
+
     def test_writers_are_told(self, box: Box) -> None:
         """relay.json is there before the first request is taken."""
 
