@@ -22,6 +22,7 @@ from relayconf.values import excerpt
 def tell(arguments: argparse.Namespace, desk: Desk, errand: Errand) -> int:
     """Print what became of it, and return the exit code."""
     alarms = [*desk.alarms, *errand.alarms, *errand.lookout.remarks, *_cut_short(errand)]
+    alarms.extend(_still_here(desk, errand))
     for alarm in alarms:
         sys.stderr.write(f"relayconf: WARNING: {alarm}\n")
     if arguments.json:
@@ -31,6 +32,15 @@ def tell(arguments: argparse.Namespace, desk: Desk, errand: Errand) -> int:
         for complaint in _complaints(arguments, errand):
             sys.stderr.write(f"relayconf: {complaint}\n")
     return _code(arguments, errand)
+
+
+def _still_here(desk: Desk, errand: Errand) -> Iterator[str]:
+    """Yield what this host's own overrides keep in force although the fleet's were restored."""
+    for target, name in sorted(errand.lifted):
+        kinds = [kind for kind in ("kill", "set") if desk.document.find(target, name, kind)]
+        if kinds:
+            what = "killed" if kinds[0] == "kill" else "set"
+            yield f"{name} is {what} on this host alone, too: relayconf restore {name} --local"
 
 
 def _cut_short(errand: Errand) -> Iterator[str]:

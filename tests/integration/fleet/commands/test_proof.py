@@ -146,6 +146,8 @@ class TestScope:
         here.until(fast=False)
         assert (False, True) == (a.flag()["value"], b.flag()["value"])
         assert "override" == a.flag()["layer"]
+        done = a.restore()
+        assert (0, True) == (done.code, "relayconf restore APP_FAST --local" in done.err)
         others = ("RELAY_LOCAL_WATCH_ENABLED", "--local", "--reason", "r", "--wait", "1s")
         assert 4 == a.run("kill", *others).code
 
