@@ -222,6 +222,21 @@ class TestReadOnly:
         assert 4 == place.kill("--wait", "100ms").code
 
     @pytest.mark.parametrize("prefix", READ_ONLY)
+    def test_a_relay_does_not_start(self, place: Any, prefix: tuple[str, ...]) -> None:
+        """It cannot lock its session, and says what to do in one line."""
+        place.state.mkdir(mode=0o700)
+        (tools := place.folder / "tools.toml").write_text('[tools.a]\ncommand = ["cat"]\n')
+        done = subprocess.run(
+            [*prefix, sys.executable, "-m", "relay", "serve", "--dir", str(place.folder / "s")],
+            env={**place.environment, "PLACE": str(place.state), "RELAY_TOOLS_FILE": str(tools)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        line = f"relay: the state directory {place.state} cannot hold a lock: Read-only file system"
+        assert (2, True) == (done.returncode, done.stderr.startswith(line)), done
+
+    @pytest.mark.parametrize("prefix", READ_ONLY)
     def test_a_command_changes_nothing(self, place: Any, prefix: tuple[str, ...]) -> None:
         """Exit 1, and the reason in one line."""
         place.state.mkdir(mode=0o700)
