@@ -306,13 +306,20 @@ class DaemonHost(Host):
         raise self._refusal(answer.status_code, said, what)
 
     async def _bounded(self, answer: httpx.Response, limit: int, what: str) -> bytes:
-        pieces, size = [], 0
-        # As it comes: what somebody in between has compressed could be of any size.
-        async for piece in answer.aiter_raw():
-            size += len(piece)
-            if size > limit:
-                raise TooLarge(f"{self.name}: {what}: the answer is longer than {limit} bytes")
-            pieces.append(piece)
+        pieces, size, now = [], 0, asyncio.get_running_loop().time
+        try:
+            # What has begun goes on or is lost, however long its beginning was to be waited for.
+            async with asyncio.timeout(self.timeout) as patience:
+                # As it comes: what somebody in between has compressed could be of any size.
+                async for piece in answer.aiter_raw():
+                    patience.reschedule(now() + self.timeout)
+                    size += len(piece)
+                    if size > limit:
+                        told = f"the answer is longer than {limit} bytes"
+                        raise TooLarge(f"{self.name}: {what}: {told}")
+                    pieces.append(piece)
+        except TimeoutError:
+            raise TimedOut(f"{self.name}: {what}: the answer stopped half-way") from None
         return b"".join(pieces)
 
     def _refusal(self, status: int, said: bytes, what: str) -> HostError:

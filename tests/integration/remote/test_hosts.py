@@ -15,7 +15,7 @@ import pytest
 
 from relay.hosts import conformance
 from relay.hosts.daemon import DaemonHost
-from relay.hosts.host import Denied, Host, HostError, Unreachable
+from relay.hosts.host import Denied, Host, HostError, TimedOut, Unreachable
 from relay.hosts.ssh import SshHost
 from tests.servers.running import Server, available, free_port
 
@@ -76,6 +76,29 @@ if "daemon" in available():
             error = refusal(DaemonHost(url))
             assert isinstance(error, Unreachable)
             assert url in str(error)
+
+
+class TestStall:
+    def test_answer_that_stops_half_way(self) -> None:
+        """Where nothing more of it comes, it is given up, however long the command may run."""
+
+        async def stalling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"exit')
+            await reader.read(-1)
+            writer.transport.abort()
+
+        async def story() -> None:
+            listening = await asyncio.start_server(stalling, "127.0.0.1", 0)
+            port = listening.sockets[0].getsockname()[1]
+            host = DaemonHost(f"http://127.0.0.1:{port}", timeout=0.2)
+            async with asyncio.timeout(20):
+                with pytest.raises(TimedOut, match="stopped half-way"):
+                    await host.run(["true"], seconds=600, max_output=100)
+            await host.close()
+            listening.close()
+
+        asyncio.run(story())
 
 
 class TestUrl:
