@@ -1,7 +1,16 @@
 """The runner: it takes requests out of session directories, runs tools and publishes answers.
 
-``Runner`` is the way in. The rest is one module per idea: the directory, its residue, who else is
-alive, how the loop is woken, what happens to one request.
+``Runner`` (``runner``, on ``life``) is the way in. The rest is one module per idea:
+
+* A call's way: ``hub`` wakes ``loop``, which gives a ``session`` its turn; that claims in its
+  ``directory``, and ``execute`` reads, judges, runs and answers. ``slots`` bounds how much at once.
+* A directory's life: ``place`` opens, watches and finds it again, ``scan`` lists it, ``residue``
+  clears what others left, ``root`` finds sessions, ``locks`` tells which runners are alive.
+* On file systems that may not answer (``filesystems``, ``opening``), ``bounded`` stands for
+  ``session`` and ``boundedplace`` and ``boundedwatch`` for ``place``: ``looking`` is all that
+  touches files, in the thread of a ``worker``, and ``answers`` are published from there. Some of
+  ``session`` is said again there, since nothing of the hot path is to wait for a thread.
+* The settings: ``limits`` in force, ``settingswatch`` and ``obeying`` for their changes.
 """
 
 from __future__ import annotations
