@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -411,6 +412,27 @@ class TestFairness:
 
 
 class TestDropping:
+    def test_many_at_once_take_turns(self, hand: Any) -> None:
+        """Of many that go at once, only as many are dropped in a turn as there is time for."""
+        hands = [hand.beside(f"s{number}") for number in range(50)]
+
+        async def go() -> int:
+            async with hand.root_runner() as runner:
+                loop, shared = runner._loop, runner._loop._shared
+                for each in hands:
+                    shutil.rmtree(each.session)
+                for session in tuple(loop.sessions):
+                    session.be_due()
+                clock, now = shared.clock, shared.clock()
+                shared.clock = count(now, 0.001).__next__
+                loop._look_around(now)
+                shared.clock = clock
+                left = len(runner.sessions)
+                await hand.until(lambda: not runner.sessions)
+                return left
+
+        assert 50 > asyncio.run(go()) >= 40
+
     def test_nothing_is_left_of_a_session(self, hand: Any) -> None:
         """A session that is gone leaves no descriptor, no mark, no watch and no schedule behind."""
 
