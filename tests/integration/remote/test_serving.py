@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from relay.hosts.ssh import SshHost
 from relay.protocol import Request, encode_request
 from relay.settings import RelaySettings
 from tests.servers.box import TOKEN, Box, MemoryBox, echo, play
+from tests.servers.proxy import Proxy
 from tests.servers.running import Server, available, daemon, daemon_program, free_port
 
 
@@ -355,6 +357,32 @@ if daemon_program():
                         assert on == (session.waiting.flight is not None)
 
             play(story)
+
+        def test_way_is_part_of_a_pickup(
+            self,
+            tmp_path: Path,
+            daemon_server: Server,
+            caplog: pytest.LogCaptureFixture,
+        ) -> None:
+            """The time until a pickup has the way back in it, from the first call on."""
+            (tmp_path / "a session's").mkdir(mode=0o700)
+
+            async def story() -> None:
+                proxy = Proxy(daemon_server.port, delay=0.1)
+                await proxy.start()
+                box = Box(
+                    tmp_path, lambda: DaemonHost(f"http://127.0.0.1:{proxy.port}", token=TOKEN)
+                )
+                async with box.serving():
+                    for _ in range(3):
+                        await box.call("a")
+                await proxy.stop()
+
+            with caplog.at_level("INFO", "relay"):
+                play(story)
+            took = re.findall(r"pickup_ms=([0-9.]+)", caplog.text)
+            assert 3 == len(took)
+            assert min(map(float, took)) >= 100
 
         def test_parent_that_is_missing(self, daemon_box: Box) -> None:
             """A directory that cannot be made is told at the start, in one sentence."""
