@@ -298,7 +298,10 @@ def test_a_server_that_does_not_say_goodbye(offer: Any, service: Any, http: Any)
         message = json.loads(request.body or b"{}")
         if request.method != "POST":
             await asyncio.sleep(1000)
-        said = {"capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
+        said: dict[str, Any] = {
+            "capabilities": {},
+            "serverInfo": {"name": "x", "version": "1"},
+        }
         if message.get("method") == "initialize":
             said["protocolVersion"] = message["params"]["protocolVersion"]
         elif message.get("method") == "tools/list":
