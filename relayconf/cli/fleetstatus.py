@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from relayconf.cli.lookout import Lookout
+from relayconf.fleet.ended import ended
 from relayconf.fleet.engine import InstanceRecord
 from relayconf.fleet.known import BLIND, FRESH, STALE
 from relayconf.fleet.layer import fleet_layer
@@ -20,7 +21,7 @@ from relayconf.fleet.proof import record_of
 from relayconf.fleet.reading import FleetReading
 from relayconf.fleet.record import Position
 from relayconf.fleet.session import Session
-from relayconf.instances.listing import Seen
+from relayconf.instances.listing import Listing, Seen
 from relayconf.layers import Layer, Sources
 from relayconf.problems import Problem
 from relayconf.setting import Contract
@@ -208,8 +209,9 @@ def _row(record: InstanceRecord) -> dict[str, Any]:
     }
 
 
-def look(sources: Sources, live: Sequence[Seen], dead: Sequence[str]) -> FleetStatus | None:
+def look(sources: Sources, live: Sequence[Seen], listing: Listing | None) -> FleetStatus | None:
     """Look at the fleet; ``None`` where there is none."""
+    dead = [] if listing is None else listing.dead()
     options = sources.fleet
     if options is None:
         return None
@@ -219,4 +221,6 @@ def look(sources: Sources, live: Sequence[Seen], dead: Sequence[str]) -> FleetSt
         if lookout.ask(session):
             with lookout.available():
                 status.records = list(session.instances())
+    if listing is not None:
+        status.dead = (*dead, *ended(listing, status.records))
     return status

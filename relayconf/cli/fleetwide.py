@@ -17,6 +17,7 @@ from relayconf.cli.changing import Desk, made
 from relayconf.cli.lookout import Lookout
 from relayconf.errors import RelayconfError, WriteError
 from relayconf.fleet.changing import Submitted, change_of, puts, restores
+from relayconf.fleet.ended import ended
 from relayconf.fleet.engine import Change, Durability
 from relayconf.fleet.options import FleetOptions
 from relayconf.fleet.pending import Pending
@@ -314,12 +315,16 @@ def _look(desk: Desk, session: Session, errand: Errand, *, settling: bool = Fals
     """See who has applied the changes."""
     live: list[Seen] = []
     dead: list[str] = []
-    if desk.directory is not None:
-        listing = Listing(desk.directory)
+    listing = None if desk.directory is None else Listing(desk.directory)
+    if listing is not None:
         live, dead = listing.live(), listing.dead()
     errand.proof = None
     with errand.lookout.available():
         records = session.instances()
+        over = [] if listing is None else ended(listing, records)
+        for instance in over:
+            session.sign_off(instance)
+        records = [record for record in records if record.id not in over]
         errand.lookout.standing = standing = session.snapshot().standing
         proving = Proving(errand.keys, errand.position, lifted=errand.lifted)
         errand.proof = proving.look(records, standing, live, dead, settling=settling)

@@ -100,7 +100,7 @@ def _read(sources: Sources, target: str | None) -> State:
     try:
         listing = None if directory is None else Listing(directory)
         live = [] if listing is None else listing.live()
-        fleet = _fleet(sources, live, [] if listing is None else listing.dead())
+        fleet = _fleet(sources, live, listing)
         overridden = {(o.target, o.name) for o in reading.document.overrides}
         if fleet is not None:
             overridden |= {entry.key[:2] for entry in fleet.reading.entries}
@@ -113,12 +113,12 @@ def _read(sources: Sources, target: str | None) -> State:
     return State(path, reading, Choosing(target, live).contracts(), live, fleet)
 
 
-def _fleet(sources: Sources, live: list[Seen], dead: list[str]) -> FleetStatus | None:
+def _fleet(sources: Sources, live: list[Seen], listing: Listing | None) -> FleetStatus | None:
     if sources.fleet is None:
         return None
     from relayconf.cli.fleetstatus import look  # noqa: PLC0415 - only where there is one
 
-    return look(sources, live, dead)
+    return look(sources, live, listing)
 
 
 def _flags(

@@ -269,6 +269,7 @@ async def who_signs_off_is_not_listed(connect: Connect) -> None:
         await one.sign_off("i1")
         await one.sign_off("never-there")
         _expect([r.id for r in await one.instances()] == ["i2"], "the list is another")
+        _expect(not await one.instances(silent_ms=60_000), "who was just heard of is not silent")
         await one.heartbeat(_record("i1"))
         _expect(len(await one.instances()) == 2, "who comes back is not listed")
 

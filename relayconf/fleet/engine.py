@@ -140,6 +140,8 @@ class InstanceRecord:
         flags: its flags by name, each with ``value``, ``layer`` and ``status``.
         heartbeat_ms: how often it means to be heard of.
         restart_only: it took its settings at its start and never looks again.
+        place: of the folder that holds its entry on its host; empty where it has none. Whoever has
+            the same folder can tell that it has ended.
         age_ms: how long ago it was heard of, by the server's clock; filled in by the store.
     """
 
@@ -158,6 +160,7 @@ class InstanceRecord:
     flags: dict[str, Any] = field(default_factory=dict)
     heartbeat_ms: int = 1000
     restart_only: bool = False
+    place: str = ""
     age_ms: int = 0
 
     @property
@@ -234,8 +237,11 @@ class Engine(Protocol):
             FleetUnavailable: there is no answer that could be used.
         """
 
-    async def instances(self) -> Sequence[InstanceRecord]:
+    async def instances(self, *, silent_ms: int = 0) -> Sequence[InstanceRecord]:
         """Return every instance that was heard of within a day, those that are gone too.
+
+        Args:
+            silent_ms: leave out who was heard of later than so long ago.
 
         Raises:
             FleetUnavailable: there is no answer that could be used.

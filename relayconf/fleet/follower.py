@@ -16,6 +16,7 @@ from contextlib import suppress
 from relayconf import report
 from relayconf.errors import FleetUnavailable, StateError
 from relayconf.fleet import waiting
+from relayconf.fleet.ended import SILENT_MS, ended
 from relayconf.fleet.engine import Engine, InstanceRecord
 from relayconf.fleet.keeping import Keeper
 from relayconf.fleet.known import Known, Moment
@@ -28,6 +29,7 @@ from relayconf.fleet.pursuit import Pursuit
 from relayconf.fleet.reading import FleetReading, reading_of
 from relayconf.fleet.record import Position
 from relayconf.fleet.view import View
+from relayconf.instances.listing import Listing
 from relayconf.problems import Problem
 from relayconf.state.clock import SYSTEM, Clock
 from relayconf.state.directory import StateDirectory, find
@@ -87,6 +89,8 @@ class Follower:
         self._signing_off: set[str] = set()
         self._kept: Position | None = None
         self._keep_at: float | None = None
+        self._swept = 0
+        self._sweep_at: float | None = None
         self._lingering = Lingering(clock=clock)
         self._lingers = threading.Lock()
         self._answered = threading.Event()
@@ -212,12 +216,36 @@ class Follower:
             instance = next(iter(self._signing_off))
             await engine.sign_off(instance)
             self._signing_off.discard(instance)
+        await self._sweep(engine)
         try:
             await self._merge(engine)
             self._keep()
         except OSError as error:
             text = f"what is known of the fleet cannot be kept: {error.strerror or error}"
             report.once([Problem("state-directory", "fleet.json", text, raw=text)])
+
+    async def _sweep(self, engine: Engine) -> None:
+        """After each connection sign off whom the server lists and this host knows to have ended.
+
+        A little later, when those who live have been heard of again: the list of who has not is
+        short then, however many live.
+        """
+        now, begun = asyncio.get_running_loop().time(), self.reconnects + 1
+        if begun != self._swept:
+            self._swept = begun
+            self._sweep_at = now + SILENT_MS / 1000 * (1 + _draw())
+        if self._sweep_at is None or now < self._sweep_at:
+            return
+        self._sweep_at = None
+        directory = self._open()
+        if directory is None:
+            return
+        try:
+            records = await engine.instances(silent_ms=SILENT_MS)
+            for instance in ended(Listing(directory), records):
+                await engine.sign_off(instance)
+        finally:
+            directory.close()
 
     def _keep(self) -> None:
         """Write the last good file: after a change a little later, when everybody has applied it.

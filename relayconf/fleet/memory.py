@@ -145,10 +145,11 @@ class MemoryServer:
             state.applied = [*state.applied, line or {}][-APPLIED:]
         return self.standing()
 
-    def instances(self) -> list[InstanceRecord]:
+    def instances(self, silent_ms: int = 0) -> list[InstanceRecord]:
         """Return every instance."""
         now = self._now_ms()
-        return [replace(r, age_ms=max(0, now - at)) for at, r in self._state.instances.values()]
+        listed = [replace(r, age_ms=max(0, now - at)) for at, r in self._state.instances.values()]
+        return [record for record in listed if record.age_ms >= silent_ms]
 
     def sign_off(self, instance: str) -> None:
         """Forget an instance."""
@@ -240,9 +241,9 @@ class MemoryEngine:
         """See ``Engine``."""
         return self._call("heartbeat", lambda: self.server.heartbeat(record))
 
-    async def instances(self) -> Sequence[InstanceRecord]:
+    async def instances(self, *, silent_ms: int = 0) -> Sequence[InstanceRecord]:
         """See ``Engine``."""
-        return self._call("instances", self.server.instances)
+        return self._call("instances", lambda: self.server.instances(silent_ms))
 
     async def sign_off(self, instance: str) -> None:
         """See ``Engine``."""

@@ -40,6 +40,7 @@ def read_record(text: str, age_ms: int) -> InstanceRecord | None:
             flags=_flags(body.get("flags")),
             heartbeat_ms=int(body.get("heartbeat_ms") or 1000),
             restart_only=bool(body.get("restart_only")),
+            place=str(body.get("place") or ""),
             age_ms=max(0, age_ms),
         )
     except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError):

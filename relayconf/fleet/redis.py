@@ -135,11 +135,11 @@ class RedisEngine:
             self._said = {record.id: (text, record.applied)}
             return _standing(found)
 
-    async def instances(self) -> Sequence[InstanceRecord]:
+    async def instances(self, *, silent_ms: int = 0) -> Sequence[InstanceRecord]:
         """See ``Engine``."""
         async with self._asking():
             now, records, alive = await self._run(
-                INSTANCES, (self._keys.instances, self._keys.alive)
+                INSTANCES, (self._keys.instances, self._keys.alive), str(silent_ms)
             )
             heard = {_text(i): float(at) for i, at in zip(alive[::2], alive[1::2], strict=True)}
             ages = {name: int(now) - round(at) for name, at in heard.items()}

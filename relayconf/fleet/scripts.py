@@ -178,11 +178,25 @@ return {found[1] or '', found[2] or '0', found[3] or '', number(now), known}
 """
 )
 
-#: Returns the time, every instance's record, and when each was heard of. KEYS: instances alive.
+#: Returns the time, the instances' records, and when each was heard of. KEYS: instances alive.
+#: ARGV: zero for everybody, or for how long whoever is meant was not heard of, in milliseconds.
 INSTANCES = Script(
     _CLOCK
     + """
-return {number(now), redis.call('HGETALL', KEYS[1]),
-  redis.call('ZRANGE', KEYS[2], '0', '-1', 'WITHSCORES')}
+if ARGV[1] == '0' then
+  return {number(now), redis.call('HGETALL', KEYS[1]),
+    redis.call('ZRANGE', KEYS[2], '0', '-1', 'WITHSCORES')}
+end
+local alive = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', number(now - tonumber(ARGV[1])),
+  'WITHSCORES', 'LIMIT', '0', '1000')
+local records = {}
+for at = 1, #alive, 2 do
+  local record = redis.call('HGET', KEYS[1], alive[at])
+  if record then
+    table.insert(records, alive[at])
+    table.insert(records, record)
+  end
+end
+return {number(now), records, alive}
 """
 )

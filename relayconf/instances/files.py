@@ -8,6 +8,7 @@ nothing where fifty do it at once. ``HASH.contract.json`` is a contract that one
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 
@@ -40,6 +41,18 @@ def open_folder(state: StateDirectory, *, make: bool) -> StateDirectory | None:
         OSError: it cannot be made or opened.
     """
     return state.folder(FOLDER, make=make)
+
+
+def place_of(folder: StateDirectory) -> str:
+    """Return the name of this very folder, which no other one has, on no host.
+
+    It says when the folder was made, and in which boot of which machine.
+
+    Raises:
+        OSError: that cannot be read.
+    """
+    text = f"{folder.identity} {(folder.read(BORN) or b'').decode('utf-8', 'replace')}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def write_generation(fd: int, generation: int) -> None:

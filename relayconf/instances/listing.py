@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -120,6 +120,26 @@ class Listing:
         try:
             bodies = self._bodies(folder)
             return [body["id"] for body in bodies if self._judge(folder, body) is None]
+        finally:
+            folder.close()
+
+    def ended(self, places: Mapping[str, str]) -> list[str]:
+        """Return those of some instances that had an entry here and have none any more.
+
+        Whoever lives and is registered has one: these have signed off, or were found dead.
+
+        Args:
+            places: the place of each one's entry, as it has said itself, by id.
+        """
+        folder = self._folder()
+        if folder is None:
+            return []
+        try:
+            here = files.place_of(folder)
+            there = {files.instance_of(name) for name in os.listdir(folder.fd)}
+            return [i for i, place in places.items() if place == here and i not in there]
+        except OSError:
+            return []
         finally:
             folder.close()
 

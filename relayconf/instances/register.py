@@ -33,12 +33,17 @@ class Instance:
         contract: what the process goes by.
         group: the group that shares the directory.
         clock: the time.
+
+    Attributes:
+        id: its name.
+        place: of the folder that holds its entry (``files.place_of``); empty before there is one.
     """
 
     def __init__(
         self, path: str, contract: Contract, *, group: str | None = None, clock: Clock = SYSTEM
     ) -> None:
         self.id = os.urandom(6).hex()
+        self.place = ""
         self._path = path
         self._group = group
         self._contract = contract
@@ -69,6 +74,7 @@ class Instance:
                 self._lock = self._locked(folder)
                 self._publish_contract(folder)
                 self._folder = folder
+                self.place = files.place_of(folder)
                 self._applied = None
                 self.say(pending_restart=[], problems=[], refused=[])
             except BaseException:

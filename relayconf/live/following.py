@@ -178,9 +178,9 @@ class Following:
 
             self.fleet = InFleet(self.live, options, forked_from=earlier)
 
-    def _known_as(self) -> str | None:
+    def _known_as(self) -> Instance | None:
         instance = self._instance
-        return instance.id if instance is not None and instance.registered else None
+        return instance if instance is not None and instance.registered else None
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -20,6 +20,7 @@ from relayconf.settings import contract_of
 from relayconf.state.clock import SYSTEM
 
 if TYPE_CHECKING:
+    from relayconf.instances.register import Instance
     from relayconf.live.snapshot import Live
 
 
@@ -59,11 +60,11 @@ class InFleet:
             self.follower.begin(forked_from.follower)
         live.hear_fleet(self.follower.reading)
 
-    def start(self, instance: str | None) -> None:
+    def start(self, instance: Instance | None) -> None:
         """Begin to follow.
 
         Args:
-            instance: the id under which this process is known on its host.
+            instance: this process's entry on its host.
         """
         self._say(self._named(instance))
         # A forked child knows what its parent knew, and is not held up in the middle of a fork.
@@ -84,11 +85,13 @@ class InFleet:
             }
         }
 
-    def acknowledge(self, instance: str | None, facts: dict[str, Any], *, applied: bool) -> None:
+    def acknowledge(
+        self, instance: Instance | None, facts: dict[str, Any], *, applied: bool
+    ) -> None:
         """Say to the fleet what this process has applied, and how it is.
 
         Args:
-            instance: its id on this host.
+            instance: its entry on this host.
             facts: what it says there.
             applied: whether everybody has applied what is in force.
         """
@@ -118,8 +121,11 @@ class InFleet:
         """Leave everything to the process that this one was forked from."""
         self.follower.abandon()
 
-    def _named(self, instance: str | None) -> InstanceRecord:
-        return self._record if instance is None else replace(self._record, id=instance)
+    def _named(self, instance: Instance | None) -> InstanceRecord:
+        if instance is None:
+            # Nobody may take it for one that has ended because it has no entry.
+            return replace(self._record, place="")
+        return replace(self._record, id=instance.id, place=instance.place)
 
     def _say(self, record: InstanceRecord) -> None:
         self._record = record

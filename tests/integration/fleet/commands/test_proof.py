@@ -91,6 +91,25 @@ class TestProof:
         a.until(lambda: a.row(leaving.process.pid) is None)
         assert 0 == a.kill("--wait", "20s").code
 
+    def test_a_server_that_lists_again_who_has_ended(self, fleet: Any) -> None:
+        """One that an old dump brings back is asked for nothing: its host knows, and tells."""
+        a, b = fleet.host("a"), fleet.host("b")
+        living, leaving = a.start(), a.start()
+        killed = b.start()
+        fleet.until_fresh(a, b)
+        dump = fleet.server.dump()
+        leaving.tell("close")
+        assert {} == leaving.read()
+        killed.kill()
+        assert 0 == b.kill("--wait", "20s").code
+        living.until(fast=False)
+        fleet.server.load_dump(dump)
+        a.until(lambda: a.row(leaving.process.pid) is None)
+        assert a.row(killed.process.pid) is not None
+        b.until(lambda: b.row(killed.process.pid)["gone"])
+        assert 0 == b.kill("--wait", "20s").code
+        assert a.row(killed.process.pid) is None
+
     def test_nobody_is_there(self, fleet: Any) -> None:
         """Exit 4 where no host has anybody who declares it; the change is written."""
         a, b = fleet.host("a"), fleet.host("b")
