@@ -178,6 +178,10 @@ class Attempt:
                 return self._run_audited(journal)
             return self._run_unaudited(error)
         self._beat()
+        if self._moved():
+            # Others went on without this one, and have called its line void.
+            self._drop(prepared)
+            return None
         try:
             return self._commit(document, prepared)
         except OSError:

@@ -339,6 +339,33 @@ class TestLock:
         assert ([], ["kill"] * 3) == (state.faults(), state.actions())
         assert ["APP_ONE", "APP_SLOW", "APP_TWO"] == [name for name, _ in state.in_force()]
 
+    def test_a_writer_that_was_stopped_before_its_rename_starts_over(self, state: Any) -> None:
+        """It would put an older document over a kill whose command has ended long ago."""
+        state.kill("APP_ONE")
+        code = (
+            "import os, signal, sys\n"
+            "from relayconf.overrides import changes\n"
+            "from relayconf.overrides.journal import Journal\n"
+            "from relayconf.overrides.store import Store\n"
+            "from relayconf.state.directory import make\n"
+            "append = Journal.append\n"
+            "def stopping(self, *args, **options):\n"
+            "    Journal.append = append\n"
+            "    append(self, *args, **options)\n"
+            "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+            "Journal.append = stopping\n"
+            "because = changes.Because('r', 'me')\n"
+            "flags = [changes.Assignment('app', 'APP_SLOW', 'false')]\n"
+            "Store(make(sys.argv[1])).change(changes.kill(flags, because))\n"
+        )
+        slow = subprocess.Popen([sys.executable, "-c", code, str(state.path)])
+        os.waitid(os.P_PID, slow.pid, os.WSTOPPED)
+        state.kill("APP_TWO")
+        slow.send_signal(18)
+        assert 0 == slow.wait()
+        names = [name for name, _ in state.in_force()]
+        assert (["APP_ONE", "APP_SLOW", "APP_TWO"], []) == (names, state.faults())
+
     def test_a_holder_that_has_no_turn_is_waited_for(self, state: Any) -> None:
         """One that could run and is slow is no reason to go without the lock."""
         state.kill("APP_ONE")
