@@ -390,7 +390,8 @@ class Waiting:
         new = self._sandbox.accept(report)
         oldest = max((claim.age for claim in report.claims), default=0.0) if new else 0.0
         self._empty = 0 if new else self._empty + 1
-        if flight is not None and new:
+        if flight is not None and new and report.claims:
+            # A cancel alone is found by the rescan inside, and says nothing of the watch.
             flight.beaten = True
         self._sandbox.execute("timeout" if healthy else "poll")
         if healthy and flight is not None:

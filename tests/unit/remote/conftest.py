@@ -180,7 +180,7 @@ class Sandbox:
         new = [c for c in report.claims if c.key not in self._seen]
         self._seen |= {c.key for c in new}
         self._accepted += [c.request for c in new]
-        return len(new)
+        return len(new) + len(report.cancelled)
 
     def execute(self, wake: str) -> None:
         """Begin with it."""

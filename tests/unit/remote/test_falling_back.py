@@ -11,7 +11,7 @@ import pytest
 from relay.hosts.host import Missing, Unreachable
 from relay.remote.draining import Hit
 from relay.remote.report import Report
-from tests.unit.remote.answers import Play, failing, finding, gaps, never
+from tests.unit.remote.answers import Play, claimed, failing, finding, gaps, never
 
 
 class TestDemotion:
@@ -45,6 +45,22 @@ class TestDemotion:
         assert not sandbox.waiting.health.demoted
         assert any("stage=relay_promoted" in r.getMessage() for r in caplog.records)
         assert {30.0} == set(gaps([at for at in sandbox.looks if at > 90]))
+
+    @pytest.mark.parametrize("taken", [Report("claimed", cancelled=("a",)), claimed("a")])
+    def test_poll_that_is_quicker(self, taken: Report, play: Play) -> None:
+        """Polls that take requests before a trial does fail it; a cancel is no event there."""
+
+        async def story(sandbox: Any) -> None:
+            sandbox.script.extend([failing] * 3)
+            await sandbox.past(70)
+            sandbox.polled = lambda: taken
+            sandbox.hits = [Hit("a", claimed=True, modified=0.0)]
+            await sandbox.past(72)
+            sandbox.hits = []
+            await sandbox.past(100)
+            assert sandbox.waiting.health.demoted == bool(taken.claims)
+
+        play(story)
 
     def test_failed_trials_double_their_pause(self, play: Play) -> None:
         """A trial that fails is repeated after 2, 4, ... minutes, at most each hour."""
