@@ -195,6 +195,9 @@ class Follower:
 
     def changed(self) -> None:
         """See ``pursuit.Owner``."""
+        if self._unavailable is not None:
+            # It went by its host's file, which may have kills that the server has lost meanwhile.
+            self._keeper.absorb(self._view)
         self._unavailable = None
         for remark in self._view.remarked():
             report.warn(remark)

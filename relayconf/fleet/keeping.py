@@ -43,22 +43,33 @@ class Keeper:
             directory.close()
 
     def newer(self, known: Known) -> Known:
-        """Return what the file says, where that was true later than what is known, with its kills.
+        """Return the later of what is known and what the file says, with the kills of both.
 
         Nothing is changed by it, so that any thread may ask.
         """
+        there = self._read()
+        if there is None:
+            return known
+        first, second = (there, known) if _is_later(there, known) else (known, there)
+        view = View(first, heartbeat_ms=known.heartbeat_ms)
+        view.absorb(second)
+        return view.known
+
+    def absorb(self, view: View) -> None:
+        """Let a view take over the kills of the file: what a process goes by it has seen."""
+        there = self._read()
+        if there is not None:
+            view.absorb(there)
+
+    def _read(self) -> Known | None:
         directory = self._open()
         if directory is None:
-            return known
+            return None
         try:
             there, fault = lastgood.read(directory)
         finally:
             directory.close()
-        if fault is not None or not _is_later(there, known):
-            return known
-        view = View(there, heartbeat_ms=known.heartbeat_ms)
-        view.absorb(known)
-        return view.known
+        return there if fault is None else None
 
     def keep(self, view: View) -> None:
         """Write the file where it says something else, and its stamp where that is old.

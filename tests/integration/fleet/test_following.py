@@ -207,6 +207,24 @@ class TestProcess:
         fleet.write(RESTORE)
         until(lambda: alone.current.fast)
 
+    def test_what_was_learnt_from_a_neighbour_stays(self, fleet: Fleet) -> None:
+        """A kill that came from the host's file stays, though the server that is back lost it."""
+        fleet.start()
+        dump = fleet.server.dump()
+        password = fleet.state.parent / "password"
+        password.write_text("wrong")
+        alone = fleet.start(user="one", password="wrong", password_file=str(password))
+        values: list[bool] = []
+        alone.subscribe(lambda _, new: values.append(new.settings.fast))
+        fleet.write(KILL)
+        until(lambda: not alone.current.fast)
+        fleet.server.load_dump(dump)
+        fleet.server.ask("ACL", "SETUSER", "one", "on", ">right", "~*", "&*", "+@all")
+        password.write_text("right")
+        until(lambda: all(p.code != "fleet-unavailable" for p in alone.problems))
+        until(lambda: len(fleet.instances()) == 2)
+        assert {False} == set(values)
+
     def test_a_change_that_leaves_the_queue_first(self, fleet: Fleet) -> None:
         """A kill that is merged and taken off before it arrives is never out of force."""
         live = fleet.start()
