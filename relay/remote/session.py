@@ -199,7 +199,8 @@ class RemoteSession:
             else:
                 if report.status in {"idle", "claimed"}:
                     self._follows = report.linked
-                    await self.probe()
+                    if self._drains is not None:
+                        self._drains.follows = self._follows
                     return report.before
                 told = report.error or report.status
                 raise HostError(
