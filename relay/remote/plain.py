@@ -51,7 +51,7 @@ class PlainDrains(Drains):
                 mine = True
             if not mine:
                 return Report("superseded", holder=held[0])
-            report = await self._look(order) if order.most > 0 else Report("idle")
+            report = await self._look(order)
         except Missing:
             return Report("gone")
         return report._replace(before=held[0], now=self._wall() + self._offset)

@@ -41,6 +41,9 @@ class Sandbox(Protocol):
     def has_room(self) -> bool:
         """Whether more requests may be taken."""
 
+    def is_busy(self) -> bool:
+        """Whether there are requests in flight, which their callers may take back."""
+
     async def rejoin(self) -> None:
         """The directory is there again, or the lease is: tell its writers who serves it."""
 

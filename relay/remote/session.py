@@ -116,14 +116,6 @@ class RemoteSession:
         self.announcing = Announcing(host, path, lambda: shared.announcement, clock=shared.clock)
         self.place = RemotePlace(self.announcing, self._directory)
         self._burying = Burying(host, path, self.runner, is_dead=self.is_dead)
-        self._publications = Publications(
-            host,
-            path,
-            self.runner,
-            clock=shared.clock,
-            on_trouble=self._trouble,
-            holds=self._holds,
-        )
         counters = shared.counters
         self.counters = counters if isinstance(counters, RemoteCounters) else RemoteCounters()
         self.waiting = Waiting(
@@ -133,6 +125,14 @@ class RemoteSession:
             random=random,
             counters=self.counters,
             name=escaped(f"{path} on {host.name}"),
+        )
+        self._publications = Publications(
+            host,
+            path,
+            self.runner,
+            clock=shared.clock,
+            on_trouble=self.waiting.suspect,
+            holds=self._holds,
         )
 
     @property
@@ -267,6 +267,10 @@ class RemoteSession:
         """See ``Sandbox.has_room``."""
         return self._intake.free() > 0
 
+    def is_busy(self) -> bool:
+        """See ``Sandbox.is_busy``."""
+        return bool(self.in_flight)
+
     async def look(self) -> list[Hit]:
         """See ``Sandbox.look``."""
         if self._drains is None:
@@ -344,7 +348,7 @@ class RemoteSession:
             except HostError as error:
                 lost = isinstance(error, (TimedOut, Unreachable))
                 if lost:
-                    self._trouble()
+                    self.waiting.suspect()
                 if lost and self._shared.clock() < self._until[claim.request]:
                     await asyncio.sleep(_READ_AGAIN)
                     continue
@@ -418,9 +422,6 @@ class RemoteSession:
     def is_dead(self, runner: str) -> bool:
         """See ``Sandbox.is_dead``."""
         return self._owner.is_dead(self, runner)
-
-    def _trouble(self) -> None:
-        self.waiting.suspect()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -217,8 +217,9 @@ class Waiting:
         return self._polled_at + idle_pause(limits, self._empty)
 
     def _may_poll(self) -> bool:
-        # Without a slot nothing could be taken; whoever frees one wakes this loop.
-        return self.gone or bool(self.standby) or self._sandbox.has_room()
+        # Without a slot nothing could be taken, only taken back; whoever frees one wakes this loop.
+        served = not self.gone and not self.standby
+        return not served or self._sandbox.has_room() or self._sandbox.is_busy()
 
     async def _until_something(self) -> None:
         """Wait for an answer, a time, or news."""
@@ -375,6 +376,8 @@ class Waiting:
         if not unsure:
             hits = await self._sandbox.look()
             self._reached(flight)
+            if not self._sandbox.has_room():
+                hits = [hit for hit in hits if hit.claimed]
             if self.gone:
                 hits = hits or [Hit("", claimed=False, modified=0.0)]
             if not hits:

@@ -116,8 +116,9 @@ class TestCalls:
 
         play(story)
 
-    def test_taken_back(self, box: Box) -> None:
-        """A caller that gives up ends its tool, whatever drains the sandbox; its slot is free."""
+    @pytest.mark.parametrize("slots", [1, 2])
+    def test_taken_back(self, box: Box, slots: int) -> None:
+        """A caller that gives up ends its tool, be it the last slot's, and that is free again."""
         begun: list[str] = []
         ended: list[str] = []
 
@@ -130,7 +131,7 @@ class TestCalls:
             return "never"
 
         async def story() -> None:
-            settings = {"remote_rescan": timedelta(seconds=0.1), "session_max_in_flight": 2}
+            settings = {"remote_rescan": timedelta(seconds=0.1), "session_max_in_flight": slots}
             async with box.serving({"wait": wait, "echo": echo}, **settings) as runner:
                 for _ in range(4):
                     box.ask("one", "wait")

@@ -98,6 +98,7 @@ class Sandbox:
         self.script: deque[Callable[[Asked], Report | HostError | None]] = deque()
         self.hits: list[Hit] | HostError = []
         self.room = True
+        self.busy = False
         self.dead: set[str] = set()
         self.rejoined = 0
         self.distrusted = 0
@@ -190,6 +191,10 @@ class Sandbox:
     def has_room(self) -> bool:
         """Whether there are slots."""
         return self.room
+
+    def is_busy(self) -> bool:
+        """Whether something is in flight."""
+        return self.busy
 
     async def rejoin(self) -> None:
         """Tell writers."""

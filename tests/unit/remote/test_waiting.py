@@ -298,6 +298,22 @@ class TestRoom:
 
         play(story)
 
+    def test_without_slots_cancels_are_found(self, play: Play) -> None:
+        """Where what is in flight has every slot, listings look for cancels, and no more."""
+
+        async def story(sandbox: Any) -> None:
+            sandbox.room, sandbox.busy = False, True
+            sandbox.hits = [Hit("new", claimed=False, modified=0.0)]
+            await sandbox.past(20)
+            assert ([], []) == (sandbox.windows, sandbox.drains)
+            assert all(gap <= 1.5 for gap in gaps(sandbox.looks))
+            sandbox.polled = lambda: Report("claimed", cancelled=("a",))
+            sandbox.hits.append(Hit("a", claimed=True, modified=0.0))
+            await sandbox.past(22)
+            assert sandbox.drains
+
+        play(story)
+
 
 class TestMany:
     def test_no_lockstep(self) -> None:
