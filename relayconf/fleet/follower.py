@@ -220,12 +220,27 @@ class Follower:
             await engine.sign_off(instance)
             self._signing_off.discard(instance)
         await self._sweep(engine)
+        self._hold_the_lost()
         try:
             await self._merge(engine)
             self._keep()
         except OSError as error:
             text = f"what is known of the fleet cannot be kept: {error.strerror or error}"
             report.once([Problem("state-directory", "fleet.json", text, raw=text)])
+
+    def _hold_the_lost(self) -> None:
+        """Hold the kills that were merged and that the server lost before they arrived here."""
+        with self._lingers:
+            lost = self._lingering.lost
+        if not lost:
+            return
+        # As new as all that is known: whatever is written from now on settles it.
+        at_ms = self._view.known.latest_ms + 1
+        self._view.absorb(Known(held=tuple(w.entry._replace(at_ms=at_ms) for w in lost)))
+        with self._lingers:
+            self._lingering.release(lost)
+        self._kept = None
+        self._changed()
 
     async def _sweep(self, engine: Engine) -> None:
         """After each connection sign off whom the server lists and this host knows to have ended.

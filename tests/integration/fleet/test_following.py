@@ -225,6 +225,28 @@ class TestProcess:
         until(lambda: len(fleet.instances()) == 2)
         assert {False} == set(values)
 
+    def test_a_merged_kill_that_the_server_loses_stays(self, fleet: Fleet) -> None:
+        """A kill that acted from the queue stays, though the server lost it before it arrived."""
+        dump = fleet.server.dump()
+        password = fleet.state.parent / "password"
+        password.write_text("wrong")
+        alone = fleet.start(user="one", password="wrong", password_file=str(password))
+        values: list[bool] = []
+        alone.subscribe(lambda _, new: values.append(new.settings.fast))
+        directory = make(str(fleet.state))
+        Pending(directory).add([KILL])
+        until(lambda: not alone.current.fast)
+        fleet.write(KILL)
+        Pending(directory).remove([KILL.id])
+        directory.close()
+        fleet.server.load_dump(dump)
+        fleet.server.ask("ACL", "SETUSER", "one", "on", ">right", "~*", "&*", "+@all")
+        password.write_text("right")
+        until(lambda: any(p.code == "fleet-held" for p in alone.problems))
+        assert {False} == set(values)
+        fleet.write(RESTORE)
+        until(lambda: alone.current.fast)
+
     def test_a_change_that_leaves_the_queue_first(self, fleet: Fleet) -> None:
         """A kill that is merged and taken off before it arrives is never out of force."""
         live = fleet.start()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from relayconf.fleet.conformance import kill
+from itertools import count
+
+from relayconf.fleet.conformance import kill, restore
 from relayconf.fleet.known import Known
 from relayconf.fleet.lingering import Lingering
+from relayconf.fleet.record import Position
 from relayconf.fleet.waiting import EMPTY, Queue, Waiting
 from relayconf.state.clock import Clock
 
@@ -29,8 +32,10 @@ class TestLingering:
         ):
             now = at
             taken = lingering.take(queue, Known(checked=checked))
+            # Who holds what the server has lost is somebody else.
+            lingering.release(lingering.lost)
             found.append(bool(taken.changes))
-        assert [True, True, True, True, True, False, False] == found
+        assert [True, True, True, True, True, True, False] == found
 
     def test_its_place_is_before_what_waits(self) -> None:
         """What still waits was made later, and counts before it."""
@@ -51,3 +56,22 @@ class TestLingering:
         for queue in (Queue((KILL,)), EMPTY, Queue((KILL,))):
             taken = lingering.take(queue, Known())
             assert (KILL,) == taken.changes
+
+    def test_a_kill_that_the_server_has_lost(self) -> None:
+        """It is lost where nothing is in its place; a restore behind it takes it away."""
+        behind = Waiting(restore("A", "r1").entry)
+        there = KILL.entry._replace(tombstone=True, epoch="e", revision=7, at_ms=5)
+        for entries, queue, lost in (
+            ((), (KILL,), True),
+            ((there,), (KILL._replace(expected=Position("e", 7)),), True),
+            ((there,), (KILL,), False),
+            ((), (KILL, behind), False),
+            ((), (behind,), False),
+        ):
+            now = count(1000, 100)
+            lingering = Lingering(clock=Clock(lambda: 0.0, now.__next__, lambda: "boot"))
+            lingering.take(Queue(queue), Known())
+            lingering.take(EMPTY, Known())
+            known = Known(entries=entries, checked=("boot", 1500))
+            left = lingering.take(EMPTY, known).changes
+            assert (lost, lost) == (bool(left), bool(lingering.lost))
