@@ -12,6 +12,8 @@ import asyncio
 from collections import deque
 from typing import Any
 
+import asyncssh
+
 from relay.hosts.publishing import temp_path
 
 #: Larger files go by a command of their own: while one travels, the others wait behind it.
@@ -103,7 +105,7 @@ class Standing:
                 answer = self._waiting.popleft()
                 if not answer.done():
                     answer.set_result(code)
-        except (OSError, ValueError, IndexError):
+        except (OSError, ValueError, IndexError, asyncssh.Error):
             # What it says makes no sense, or it says nothing any more.
             self._process.close()
         finally:

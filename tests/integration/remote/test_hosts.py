@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import getpass
 import os
 import re
@@ -11,12 +12,14 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import pytest
 
 from relay.hosts import conformance
 from relay.hosts.daemon import DaemonHost
 from relay.hosts.host import Denied, Host, HostError, TimedOut, Unreachable
 from relay.hosts.ssh import SshHost
+from relay.hosts.standing import Standing, StandingError
 from tests.servers.running import Server, available, free_port
 
 Opening = Callable[[Path], AbstractAsyncContextManager[Host]]
@@ -99,6 +102,39 @@ class TestStall:
             listening.close()
 
         asyncio.run(story())
+
+
+class TestStanding:
+    def test_connection_that_is_lost(self) -> None:
+        """The shell that publishes ends with its connection, and nothing is said of it."""
+        reported: list[Any] = []
+
+        class Lost:
+            """A process on a connection that breaks."""
+
+            stdout = stdin = property(lambda self: self)
+
+            async def readline(self) -> bytes:
+                raise asyncssh.ConnectionLost("Connection lost")
+
+            def write(self, data: bytes) -> None:
+                """Swallow it."""
+
+            def close(self) -> None:
+                """Do nothing."""
+
+        async def story() -> None:
+            asyncio.get_running_loop().set_exception_handler(lambda _, told: reported.append(told))
+            standing = Standing(Lost())
+            with pytest.raises(StandingError):
+                await standing.publish("/a", b"", None)
+            await asyncio.sleep(0)
+            assert standing.broken
+            del standing
+            gc.collect()
+
+        asyncio.run(story())
+        assert [] == reported
 
 
 class TestUrl:
