@@ -229,7 +229,7 @@ async def go():
             *command, *more, env=environ, stdout=subprocess.PIPE
         )
         line = b""
-        while b"directory" not in line:
+        while b" directory: " not in line:
             line = await process.stdout.readline()
         print(" ".join(line.decode().split()))
     print(await process.wait())

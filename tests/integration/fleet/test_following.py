@@ -254,12 +254,15 @@ class TestProcess:
         live.subscribe(lambda _, new: values.append(new.settings.fast))
         directory = make(str(fleet.state))
         pending = Pending(directory)
+        position = NOWHERE
         for number in range(10):
-            for change in (kill("APP_FAST", f"k{number}"), restore("APP_FAST", f"r{number}")):
+            for bare in (kill("APP_FAST", f"k{number}"), restore("APP_FAST", f"r{number}")):
+                # The process may merge it first, and merges it in view of what it says.
+                change = replace(bare, expected=position)
                 pending.add([change])
                 restored = change.entry.tombstone
                 until(lambda restored=restored: live.current.fast is restored)  # type: ignore[misc]
-                fleet.write(change)
+                position = fleet.write(change)
                 pending.remove([change.id])
         until(lambda: live.fleet is not None and not live.fleet.pending)
         directory.close()

@@ -40,6 +40,7 @@ class TestDurability:
             a = fleet.host("a", RELAYCONF_FLEET_DURABILITY="replica")
             a.start()
             fleet.until_fresh(a)
+            a.until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"))
             a.until(lambda: b"state=online" in fleet.server.ask("INFO", "replication"))
             assert 0 == a.kill("--wait", "20s").code
         finally:

@@ -22,7 +22,7 @@ class TestPassword:
         a.start()
         fleet.until_fresh(a)
         commands = (
-            ("kill", "APP_FAST", "--reason", "r", "--wait", "20s"),
+            ("kill", "APP_FAST", "--reason", "r", "--wait", "2s"),
             ("status",),
             ("history", "--verify"),
             ("show",),
