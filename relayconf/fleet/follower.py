@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from relayconf import report
-from relayconf.errors import FleetUnavailable, StateError
+from relayconf.errors import FleetUnavailable
 from relayconf.fleet import waiting
 from relayconf.fleet.ended import SILENT_MS, ended
 from relayconf.fleet.engine import Engine, InstanceRecord
@@ -32,7 +32,6 @@ from relayconf.fleet.view import View
 from relayconf.instances.listing import Listing
 from relayconf.problems import Problem
 from relayconf.state.clock import SYSTEM, Clock
-from relayconf.state.directory import StateDirectory, find
 
 #: How long a process that starts waits for the first answer, in seconds: a kill that is in force
 #: then counts from the beginning, and a server that is away holds nobody up for long.
@@ -74,8 +73,6 @@ class Follower:
         clock: Clock = SYSTEM,
     ) -> None:
         self.options = options
-        self._path = path
-        self._group = group
         self._changed = changed
         self._opening = opening
         self._clock = clock
@@ -255,7 +252,7 @@ class Follower:
         if self._sweep_at is None or now < self._sweep_at:
             return
         self._sweep_at = None
-        directory = self._open()
+        directory = self._keeper.open()
         if directory is None:
             return
         try:
@@ -287,7 +284,7 @@ class Follower:
         if not self._queue().changes:
             return
         await asyncio.sleep(_COURTESY * (0.5 + 0.5 * _draw()))
-        directory = self._open()
+        directory = self._keeper.open()
         if directory is None:
             return
         try:
@@ -304,21 +301,13 @@ class Follower:
             self._changed()
 
     def _queue(self) -> waiting.Queue:
-        directory = self._open()
+        directory = self._keeper.open()
         if directory is None:
             return waiting.EMPTY
         try:
             return waiting.read(directory)
         finally:
             directory.close()
-
-    def _open(self) -> StateDirectory | None:
-        if self._path is None:
-            return None
-        try:
-            return find(self._path, group=self._group)
-        except StateError:
-            return None
 
     def _run(self) -> None:
         try:

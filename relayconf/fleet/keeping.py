@@ -32,7 +32,7 @@ class Keeper:
 
     def load(self, view: View) -> str | None:
         """Take over what the file says; return what is wrong with it."""
-        directory = self._open()
+        directory = self.open()
         if directory is None:
             return None
         try:
@@ -62,7 +62,7 @@ class Keeper:
             view.absorb(there)
 
     def _read(self) -> Known | None:
-        directory = self._open()
+        directory = self.open()
         if directory is None:
             return None
         try:
@@ -77,7 +77,7 @@ class Keeper:
         Raises:
             OSError: it cannot be written.
         """
-        directory = self._open()
+        directory = self.open()
         if directory is None:
             return
         try:
@@ -111,7 +111,8 @@ class Keeper:
         if position != known.position or old:
             lastgood.write_stamp(directory, known.position, known.checked)
 
-    def _open(self) -> StateDirectory | None:
+    def open(self) -> StateDirectory | None:
+        """Return the state directory, for the caller to close; ``None`` where there is none."""
         if self._path is None:
             return None
         try:
