@@ -34,13 +34,8 @@ LOOK_EVERYWHERE: Hint = (-1, "")
 #: Hints kept for a waiter that does not take them; beyond it they collapse to LOOK_EVERYWHERE.
 _MAX_HINTS = 4_096
 
-_MASK = (
-    inotify.IN_MOVED_TO
-    | inotify.IN_DELETE_SELF
-    | inotify.IN_MOVE_SELF
-    | inotify.IN_ONLYDIR
-    | inotify.IN_EXCL_UNLINK
-)
+#: Asked for besides the events by which a name appears.
+_MASK = inotify.IN_DELETE_SELF | inotify.IN_MOVE_SELF | inotify.IN_ONLYDIR | inotify.IN_EXCL_UNLINK
 _UNUSUAL = inotify.GONE | inotify.IN_Q_OVERFLOW
 
 
@@ -106,7 +101,10 @@ class TimerOnly(ActivitySource):
     def _wait(self, timeout: float) -> str:
         deadline = monotonic() + timeout
         left = timeout
-        while not self._pending:
+        while True:
+            if self._pending:
+                self._pending = False
+                return ACTIVITY
             ready = self._poll.poll(left * 1000)
             if self._closed:
                 return CLOSED
@@ -115,10 +113,9 @@ class TimerOnly(ActivitySource):
             if ready[0][0] == self._wake or len(ready) > 1:
                 self._drain()
             self.collect()
-            # What has been read may concern nobody: then the wait goes on.
-            left = max(deadline - monotonic(), 0.0)
-        self._pending = False
-        return ACTIVITY
+            if not self._pending:
+                # What has been read concerns nobody: the wait goes on.
+                left = max(deadline - monotonic(), 0.0)
 
     def _drain(self) -> None:
         """Empty the pipe that ends a poll from another thread."""
@@ -176,8 +173,10 @@ class DirectoryWatch(TimerOnly):
         self._warned: Set[Optional[int]] = set()
         self._dropped = False
 
-    def add(self, path: str) -> Optional[int]:
+    def add(self, path: str, appearing: int = inotify.IN_MOVED_TO) -> Optional[int]:
         """Watch the directory at ``path``; the same directory may be added more than once.
+
+        ``appearing`` is the event by which a name is taken to appear; the last ``add`` decides.
 
         Returns:
             A key that ``take`` and ``discard`` know it by, or ``None`` where it cannot be
@@ -190,7 +189,7 @@ class DirectoryWatch(TimerOnly):
             try:
                 if self._fd < 0:
                     self._open()
-                key = inotify.add_watch(self._fd, path, _MASK)
+                key = inotify.add_watch(self._fd, path, appearing | _MASK)
             except OSError as error:
                 self._warn_once(error.errno, f"{path!r}: polling, not watching: {error.strerror}")
                 return None

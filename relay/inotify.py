@@ -14,6 +14,7 @@ import sys
 from typing import Any, List, Optional, Tuple
 
 # <sys/inotify.h>
+IN_ATTRIB = 0x00000004
 IN_CREATE = 0x00000100
 IN_DELETE = 0x00000200
 IN_CLOSE_WRITE = 0x00000008

@@ -31,6 +31,13 @@ MAX_RELAY_JSON = 1024 * 1024
 #: runner to stop: the file would lie there for good.
 CANCELS = "cancel"
 
+#: What relay.json lists there where its runner *signals*: after a response, or relay.json, has its
+#: name, its mode is set once more. That changes nothing and is reported as IN_ATTRIB, which a
+#: writer can wait for instead of the rename: a rename is reported while the directory is locked,
+#: so that on one processor whoever it wakes runs into that lock and waits for the runner's turn to
+#: be over; and the rename of the claim wakes it for nothing. See docs/decisions/0140.
+SIGNALS = "signal"
+
 #: What a response's ``code`` may be.
 CODES = frozenset(
     {
@@ -204,12 +211,13 @@ def decode_request(data: bytes) -> Request:
         args = {}
     elif not isinstance(args, dict):
         raise BadRequest("args is not a JSON object")
-    return Request(tool, call_id, args, _timeout_ms(body.get("timeoutMs")))
+    timeout_ms = body.get("timeoutMs")
+    if timeout_ms is not None and (type(timeout_ms) is not int or timeout_ms < 0):
+        timeout_ms = _whole_ms(timeout_ms)
+    return Request(tool, call_id, args, timeout_ms)
 
 
-def _timeout_ms(value: object) -> Optional[int]:
-    if value is None:
-        return None
+def _whole_ms(value: object) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -282,7 +290,7 @@ def mode_of_files(directory: int) -> int:
     return 0o660 if directory & stat.S_ISGID else 0o600
 
 
-def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600) -> None:
+def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600, signal: bool = False) -> None:
     """Make ``name`` appear in a directory, complete or not at all.
 
     It is written under a temporary name and renamed; never linked, since a link count of two is
@@ -293,6 +301,8 @@ def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600) -> None:
         name: the final name; a file that has it is replaced.
         data: all its bytes.
         mode: the permission bits, exactly (see ``file_mode``).
+        signal: signal it (see ``SIGNALS``). Not on a file system where others see a file's bytes
+            only once it is closed.
 
     Raises:
         OSError: no space, no permission, the directory is gone, a directory has the name.
@@ -307,12 +317,25 @@ def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600) -> None:
             written = os.write(fd, data)
             while written < len(data):
                 written += os.write(fd, memoryview(data)[written:])
+            if signal:
+                os.rename(temp, name, src_dir_fd=dirfd, dst_dir_fd=dirfd)
+                _signal(fd, mode)
         finally:
             os.close(fd)
-        os.rename(temp, name, src_dir_fd=dirfd, dst_dir_fd=dirfd)
+        if not signal:
+            # Where the bytes are on another machine only once the file is closed, it comes first.
+            os.rename(temp, name, src_dir_fd=dirfd, dst_dir_fd=dirfd)
     except BaseException:
         discard(dirfd, temp)
         raise
+
+
+def _signal(fd: int, mode: int) -> None:
+    try:
+        os.fchmod(fd, mode)
+    except OSError:
+        # It is there all the same; whoever waits for the signal finds it by polling.
+        return
 
 
 def ask_to_stop(dirfd: int, id: str, *, mode: int = 0o600) -> bool:  # noqa: A002 - as above

@@ -60,10 +60,15 @@ def load(data: bytes, *, whole_strings: bool = True) -> Any:
         text = data.decode("utf-8").strip(_WHITE_TEXT)
     except UnicodeDecodeError as error:
         raise Fault(f"not UTF-8 (byte {error.start})") from None
+    # In a short text there is no room for a numeral that would have to be looked at.
+    scan = _SCAN_SHORT if len(text) <= _SURELY_FINITE else _SCAN
     try:
-        value, end = _DECODER.raw_decode(text)
+        value, end = scan(text, 0)
     except Fault:
         raise
+    except StopIteration as stop:
+        missing = json.JSONDecodeError("Expecting value", text, stop.value)
+        raise Fault(f"not JSON: {missing}") from None
     except RecursionError:
         # The stack was nearly full before this call; the depth of the text itself is bounded.
         raise Fault("nested too deep for the stack that is left") from None
@@ -167,20 +172,34 @@ def _constant(text: str) -> Any:
     raise Fault(f"{text} is not a number in JSON")
 
 
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=_float, parse_int=_int, parse_constant=_constant
-)
+def _scanner(parse_int: Callable[[str], int]) -> Callable[[str, int], Tuple[Any, int]]:
+    """Return what ``JSONDecoder.raw_decode`` calls: it gives a value and where that ends."""
+    decoder: Any = json.JSONDecoder(
+        object_pairs_hook=_object,
+        parse_float=_float,
+        parse_int=parse_int,
+        parse_constant=_constant,
+    )
+    scan: Callable[[str, int], Tuple[Any, int]] = decoder.scan_once
+    return scan
+
+
+_SCAN, _SCAN_SHORT = _scanner(_int), _scanner(int)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _holds_long(value: Any, levels: int = 2) -> bool:
+def _holds_long(value: Any) -> bool:
     """Whether a long string is a value of an object, or of one directly in it."""
-    if type(value) is str:
-        return len(value) >= _LONG
-    if levels and type(value) is dict:
-        for each in value.values():
-            if _holds_long(each, levels - 1):
+    if type(value) is not dict:
+        return type(value) is str and len(value) >= _LONG
+    for each in value.values():
+        if type(each) is str:
+            if len(each) >= _LONG:
                 return True
+        elif type(each) is dict:
+            for inner in each.values():
+                if type(inner) is str and len(inner) >= _LONG:
+                    return True
     return False
 
 

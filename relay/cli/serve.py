@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from relay.cli import logs
 from relay.cli.scrape import Scrape
+from relay.engine.eventloop import ServingLoop
 from relay.engine.metrics import runner_metrics
 from relay.engine.runner import Runner
 from relay.engine.telemetry import event, log
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     handler.go_by(live.current)
     live.subscribe(lambda _old, new: handler.go_by(new.settings))
     runner = _runner(arguments, live)
-    loop = asyncio.new_event_loop()
+    loop = ServingLoop()
     try:
         code = loop.run_until_complete(_serve(runner))
     finally:

@@ -2,14 +2,13 @@
 
 ``Exchange.steps`` is a generator: it does the file operations and yields seconds wherever a call
 waits. Whoever drives it (a thread, an event loop) waits as it likes, at most so long, and sends
-back whether there may be something to see; closing it takes the request back. So the call is
-written once, and waiting once for each way of waiting. Ground floor.
+back whether there may be something to see; closing it takes the request back. Its first step yields
+before anything is published, so that the driver can listen first, and takes what ``Wakes.listen``
+says. So the call is written once, and waiting once for each way of waiting. Ground floor.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from math import inf
 from typing import Any, Callable, Dict, Generator, NamedTuple, Optional
 
 from relay.client.directory import Directory, Held
@@ -43,13 +42,16 @@ _LONGEST_GLANCE = 0.002
 NEW, ASKED, ANSWERED, WITHDRAWN, TAKEN = "new", "asked", "answered", "withdrawn", "taken"
 
 
-class Question(NamedTuple):
-    """What is asked: the tool, its arguments, the caller's own id, and the seconds it has."""
+class Means(NamedTuple):
+    """What all calls of a writer have in common: where, by which options, and its sources.
 
-    tool: str
-    args: Dict[str, Any]
-    call_id: Optional[str]
-    timeout: Optional[float]
+    ``clock`` gives monotonic seconds, ``random`` the digits in request ids.
+    """
+
+    directory: Directory
+    source: OptionsSource
+    clock: Callable[[], float]
+    random: RandomBytes
 
 
 class Exchange:
@@ -64,29 +66,29 @@ class Exchange:
 
     def __init__(
         self,
-        question: Question,
-        directory: Directory,
-        source: OptionsSource,
+        means: Means,
+        tool: str,
+        args: Dict[str, Any],
         *,
-        clock: Callable[[], float],
-        random: RandomBytes,
+        timeout: Optional[float],
+        call_id: Optional[str],
         watch_after: float = 0.0,
     ) -> None:
         self.state = NEW
-        self._question = question
-        self._directory = directory
-        self._source = source
-        self._clock = clock
-        self._random = random
+        self._tool = tool
+        self._args = args
+        self._own_timeout = timeout
+        self._own_id = call_id
+        self._directory, self._source, self._clock, self._random = means
         self._watch_after = watch_after
-        held = directory.held
-        self._options = source.latest(held)
-        self.waiter = Waiter(held, watch=self._options.watch)
-        own = question.timeout
-        self._timeout = self._options.timeout if own is None else own
+        held = self._directory.held
+        self._options = options = self._source.latest(held)
+        self.waiter = Waiter(held, watch=options.watch and not watch_after, signals=options.signals)
+        self._timeout = options.timeout if timeout is None else timeout
         self._begun: Optional[float] = None
         self._deadline = 0.0
         self._call_id = self._request = ""
+        self._name_anew()
 
     def steps(self) -> Generator[float, bool, str]:
         """Yield seconds to wait, take whether there may be something to see, return the text.
@@ -95,10 +97,11 @@ class Exchange:
             RelayError: as ``relay.client.writer.Writer.call`` says.
         """
         refusals = 0
+        heard = yield 0.0
         try:
             while True:
                 self._ask()
-                response = yield from self._response()
+                response = yield from self._response(heard=heard)
                 if response.code != "not_executed":
                     return self._settle(response)
                 # It lay there before its runner started. It is asked again at once, then ever
@@ -107,44 +110,45 @@ class Exchange:
                 refusals += 1
                 if self._clock() >= self._deadline:
                     return self._settle(response)
+                heard = False
+                self._name_anew()
         finally:
             if self.state == ASKED:
                 self._take_back()
 
-    def _ask(self) -> None:
-        """Publish the request, under a new id.
-
-        It goes to the directory as it was at the last look, by the options of then. Whether that is
-        still right is looked at while the runner works (``_catch_up``), not while it waits.
-        """
-        tool, args, own_id, _ = self._question
-        id_ = new_id(tool if own_id is None else own_id, random=self._random)
+    def _name_anew(self) -> None:
+        """Take a new id, and say which response is waited for."""
+        own_id = self._own_id
+        id_ = new_id(self._tool if own_id is None else own_id, random=self._random)
         self._call_id = id_ if own_id is None else own_id
         self._request, self.waiter.name = id_ + REQUEST_SUFFIX, id_ + RESPONSE_SUFFIX
+
+    def _ask(self) -> None:
+        """Publish the request.
+
+        It goes to the directory as it was at the last look, by the options of then. Where a change
+        would not be heard of, that is looked at while the runner works (``_catch_up``).
+        """
         now = self._clock()
         if self._begun is None:
             # The time runs from here, so that the runner is told just what the caller asked for.
             self._begun = now
             self._deadline = now + self._timeout
         left = max(round((self._deadline - now) * 1000), 1)
-        data = encode_request(Request(tool, self._call_id, args, left))
-        self._refuse_too_large(len(data))
+        data = encode_request(Request(self._tool, self._call_id, self._args, left))
+        most = self._options.max_request
+        if most is not None and len(data) > most:
+            self._refuse_too_large(len(data))
         self._publish(data)
 
     def _refuse_too_large(self, size: int) -> None:
         """Refuse, before anything is published, what the runner would refuse."""
-        if size <= self._most():
-            return
         # The options are those of the last look; the runner may take more by now.
         self._options = self._source.current(self.waiter.held)
-        if size > self._most():
-            most = self._options.max_request
+        most = self._options.max_request
+        if most is not None and size > most:
             text = f"the request has {size} bytes; the runner's RELAY_MAX_REQUEST_BYTES is {most}"
             raise CallError(text, code="too_large", may_have_run=False)
-
-    def _most(self) -> float:
-        most = self._options.max_request
-        return inf if most is None else most
 
     def _publish(self, data: bytes) -> None:
         held = self.waiter.held
@@ -159,16 +163,22 @@ class Exchange:
                 raise CannotPublish(text) from None
             self._publish(data)
 
-    def _response(self) -> Generator[float, bool, Response]:
-        """Wait for the response, on events with the poll underneath, until the deadline."""
+    def _response(self, *, heard: bool) -> Generator[float, bool, Response]:
+        """Wait for the response, on events with the poll underneath, until the deadline.
+
+        ``heard`` is whether the waiter hears of whatever concerns it. Then nothing is looked at but
+        the response: on one processor, a look around would take the runner's time.
+        """
+        look_around = self._catch_up
         if self._watch_after:
             response = yield from self._glance()
-        else:
-            self._catch_up()
-            yield 0.0
-            response = self._look()
+            if response is not None:
+                return response
+        elif not heard:
+            look_around()
+            look_around = self._look_around
         interval, idle = self._options.poll, 0
-        while response is None:
+        while True:
             left = self._deadline - self._clock()
             if left <= 0:
                 return self._give_up()
@@ -178,29 +188,42 @@ class Exchange:
                 if idle >= self._options.idle_grow_after:
                     interval = min(interval * 2, self._options.poll_max)
             response = self._look()
-            if response is None:
-                # Without a directory: it may be made again before the deadline, or its runner may
-                # still hold the old one.
-                with suppress(NoDirectory):
-                    if self._refresh():
-                        interval, idle = self._options.poll, 0
-        return response
+            if response is not None:
+                return response
+            if look_around():
+                interval, idle = self._options.poll, 0
+            look_around = self._look_around
 
-    def _catch_up(self) -> None:
-        """Take in what has changed since the last call, while the runner is at work."""
+    def _catch_up(self) -> bool:
+        """Take in what has changed since the last call, and tell whether the options have.
+
+        Raises:
+            NoDirectory: there is none any more, and nobody has the request.
+        """
         try:
             changed = self._refresh()
         except NoDirectory:
             # RACE: a runner that holds the old directory may have it, and will answer there.
             if self._withdraw():
                 raise
-            return
-        if not changed or self._question.timeout is not None or self._begun is None:
-            return
-        if self._timeout != self._options.timeout:
-            self._timeout = self._options.timeout
-            self._deadline = self._begun + self._timeout
-            self._ask_again(self.waiter.held)
+            return False
+        if changed and self._own_timeout is None and self._begun is not None:
+            before, self._timeout = self._timeout, self._options.timeout
+            if before != self._timeout:
+                self._deadline = self._begun + self._timeout
+                self._ask_again(self.waiter.held)
+        return changed
+
+    def _look_around(self) -> bool:
+        """Take in what has changed during the call, and tell whether the options have.
+
+        Without a directory the call goes on: it may be made again before the deadline, or its
+        runner may still hold the old one.
+        """
+        try:
+            return self._refresh()
+        except NoDirectory:
+            return False
 
     def _glance(self) -> Generator[float, bool, Optional[Response]]:
         """Look at short intervals before a watch is made."""
@@ -243,6 +266,7 @@ class Exchange:
             self._ask_again(held)
         before, self._options = self._options, self._source.current(held)
         self.waiter.watch = self._options.watch
+        self.waiter.signals = self._options.signals
         return before != self._options
 
     def _ask_again(self, held: Held) -> None:
@@ -252,10 +276,11 @@ class Exchange:
         still_there = discard(self.waiter.held.fd, self._request)
         self.waiter.held = held
         if still_there:
+            self._name_anew()
             self._ask()
 
     def _give_up(self) -> Response:
-        tool, seconds = self._question.tool, self._timeout
+        tool, seconds = self._tool, self._timeout
         if self._withdraw():
             text = f"{tool}: no answer within {seconds:g} s; no runner took it, and it did not run"
             raise CallTimeout(text, code="timeout", may_have_run=False)
@@ -284,7 +309,7 @@ class Exchange:
         return there
 
     def _settle(self, response: Response) -> str:
-        tool = self._question.tool
+        tool = self._tool
         if response.paused:
             raise call_error("paused", f"{tool}: paused; its answer comes on a later call")
         if not response.ok:

@@ -24,7 +24,8 @@ async def drive(exchange: Exchange) -> str:
     wakes = loop_wakes(get_running_loop())
     waiter, steps = exchange.waiter, exchange.steps()
     try:
-        seconds = next(steps)
+        next(steps)
+        seconds = steps.send(wakes.listen(waiter))
         while True:
             seconds = steps.send(await wakes.wait(waiter, seconds))
     except StopIteration as done:
@@ -42,13 +43,17 @@ class LoopWakes(Wakes):
         super().__init__()
         self._reading = -1
 
+    def attend(self, waiter: Waiter) -> str:
+        """See ``Wakes.attend``."""
+        found = super().attend(waiter)
+        if found == NEW:
+            self._follow_descriptor()
+        return found
+
     async def wait(self, waiter: Waiter, seconds: float) -> bool:
         """Do what ``ThreadWakes.wait`` does, without holding up the loop."""
         found = self.attend(waiter)
         if found == NEW:
-            self._follow_descriptor()
-            return True
-        if seconds <= 0:
             return True
         if found == TIMER:
             from asyncio import sleep  # noqa: PLC0415 - whoever awaits has loaded it

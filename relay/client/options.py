@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 from relay import strictjson
 from relay.client.directory import Held
-from relay.protocol import CANCELS, MAX_RELAY_JSON, PROTOCOL, RELAY_JSON
+from relay.protocol import CANCELS, MAX_RELAY_JSON, PROTOCOL, RELAY_JSON, SIGNALS
 
 if TYPE_CHECKING:
     from relayconf.setting import Setting
@@ -60,7 +60,7 @@ class Options(NamedTuple):
     """Values in force for a writer: seconds, bytes, and whether it watches for its response.
 
     ``max_request`` are the most bytes that the runner takes, where it says so; ``cancels``, whether
-    it stops what its caller has taken back.
+    it stops what its caller has taken back; ``signals``, whether it signals its answers.
     """
 
     poll: float
@@ -71,18 +71,20 @@ class Options(NamedTuple):
     watch: bool
     max_request: Optional[int] = None
     cancels: bool = False
+    signals: bool = False
 
 
 class Told(NamedTuple):
     """What relay.json says: ``settings`` by name as (value, layer), and the tools.
 
-    ``max_request`` and ``cancels`` are as in ``Options``.
+    ``max_request``, ``cancels`` and ``signals`` are as in ``Options``.
     """
 
     settings: Dict[str, Tuple[Any, str]]
     tools: Tuple[Dict[str, Any], ...]
     max_request: Optional[int] = None
     cancels: bool = False
+    signals: bool = False
 
 
 NOTHING_TOLD = Told({}, ())
@@ -146,11 +148,14 @@ def told(held: Held) -> Optional[Told]:
         _warn_once(f"{held.path!r}: relay.json speaks another protocol; it is not used")
         return None
     settings, features = body.get("settings"), body.get("features")
+    if not isinstance(features, list):
+        features = []
     return Told(
         _settings(settings),
         _tools(body.get("tools")),
         _max_request(settings),
-        cancels=isinstance(features, list) and CANCELS in features,
+        cancels=CANCELS in features,
+        signals=SIGNALS in features,
     )
 
 
@@ -173,6 +178,7 @@ def decide(told: Told, own: Own) -> Options:
         watch,
         told.max_request,
         told.cancels,
+        told.signals,
     )
 
 

@@ -13,6 +13,7 @@ from threading import Lock
 from time import monotonic, sleep
 from typing import Any, Dict, List, Optional
 
+from relay import inotify
 from relay.activity import CLOSED, LOOK_EVERYWHERE, DirectoryWatch, Hint
 from relay.client.directory import Held
 from relay.protocol import RELAY_JSON, RESPONSE_SUFFIX
@@ -22,10 +23,16 @@ _ENDINGS = (RESPONSE_SUFFIX.encode(), RELAY_JSON.encode())
 
 
 class Lease:
-    """A watch on one directory, given up when the last reference to it goes."""
+    """A watch on one directory, given up when the last reference to it goes.
 
-    def __init__(self, key: int, given_up: List[int]) -> None:
+    ``signals`` is what ``Waiter.signals`` was when it was armed; ``news`` how much news there had
+    been when somebody who waits on it was last told.
+    """
+
+    def __init__(self, key: int, given_up: List[int], *, signals: bool) -> None:
         self.key = key
+        self.signals = signals
+        self.news = -1
         self._given_up = given_up
 
     def __del__(self) -> None:
@@ -37,15 +44,17 @@ class Waiter:
     """One call that waits: what for, which the call says, and whether that may have come.
 
     ``name`` may appear in the directory ``held``; where ``watch`` is false, nothing is watched and
-    only time passes. The rest belongs to the waiting place.
+    only time passes. ``signals`` is whether its runner signals (see ``protocol.SIGNALS``). The rest
+    belongs to the waiting place.
     """
 
-    __slots__ = ("at", "future", "gate", "held", "name", "watch", "woken")
+    __slots__ = ("at", "future", "gate", "held", "name", "signals", "watch", "woken")
 
-    def __init__(self, held: Held, *, watch: bool) -> None:
+    def __init__(self, held: Held, *, watch: bool, signals: bool = False) -> None:
         self.held = held
         self.name = ""
         self.watch = watch
+        self.signals = signals
         self.at: Optional[Hint] = None
         self.woken = False
         #: What a thread that follows waits on; closed until it is picked or woken.
@@ -66,6 +75,22 @@ class Wakes:
         self._lock = Lock()
         self._waiters: Dict[Hint, Waiter] = {}
         self._given_up: List[int] = []
+        self._news = 0
+
+    def listen(self, waiter: Waiter) -> bool:
+        """Make ``waiter`` listen before it does what is answered.
+
+        Returns:
+            Whether it hears of whatever concerns it from here on, and has missed nothing since a
+            waiter in its directory listened last. Else it must look around for itself.
+        """
+        if self.attend(waiter) == TIMER:
+            return False
+        lease = waiter.held.leases.get(self)
+        if lease is None or lease.news == self._news:
+            return lease is not None
+        lease.news = self._news
+        return False
 
     def attend(self, waiter: Waiter) -> str:
         """Make ``waiter`` listen for what it names, where it wants a watch.
@@ -113,12 +138,13 @@ class Wakes:
             held.leases.pop(self, None)
             return None
         lease = held.leases.get(self)
-        if lease is not None and lease.key in self._watch.keys:
+        signals = waiter.signals
+        if lease is not None and lease.signals == signals and lease.key in self._watch.keys:
             return lease
-        key = self._watch.add(held.path)
+        key = self._watch.add(held.path, inotify.IN_ATTRIB if signals else inotify.IN_MOVED_TO)
         if key is None:
             return None
-        lease = Lease(key, self._given_up)
+        lease = Lease(key, self._given_up, signals=signals)
         if not held.is_at_its_path():
             # RACE: the directory was replaced between its opening and this watch on its path.
             return None
@@ -135,6 +161,7 @@ class Wakes:
                 if waiter is not None:
                     self._wake(waiter)
                 elif not name or name == RELAY_JSON:
+                    self._news += 1
                     for (its_key, _), each in self._waiters.items():
                         if its_key == key or hint == LOOK_EVERYWHERE:
                             self._wake(each)
@@ -157,12 +184,9 @@ class ThreadWakes(Wakes):
         self._followers: Dict[Waiter, None] = {}
 
     def wait(self, waiter: Waiter, seconds: float) -> bool:
-        """Wait for so long at most; tell whether there may be something to see.
-
-        Without any seconds the waiter only listens from now on.
-        """
+        """Wait for so long at most; tell whether there may be something to see."""
         found = self.attend(waiter)
-        if seconds <= 0 or found == NEW:
+        if found == NEW:
             return True
         if found == TIMER:
             sleep(seconds)
@@ -173,7 +197,7 @@ class ThreadWakes(Wakes):
 
     def _wait(self, waiter: Waiter, deadline: float) -> None:
         try:
-            while monotonic() < deadline:
+            while not waiter.woken and monotonic() < deadline:
                 with self._lock:
                     if waiter.woken:
                         return

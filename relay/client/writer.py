@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
 from relay.client.directory import Directory
-from relay.client.exchange import Exchange, Question
+from relay.client.exchange import Exchange, Means
 from relay.client.options import Options, OptionsSource, Own, Told, own_texts, told
 from relay.client.wakes import thread_wakes
 from relay.errors import NoDirectory
@@ -54,10 +54,9 @@ class Writer:
         clock: Callable[[], float] = time.monotonic,
         random: RandomBytes = os.urandom,
     ) -> None:
-        self._directory = Directory(directory_of({}, dir))
-        self._source = OptionsSource(own_texts(os.environ if environ is None else environ))
-        self._clock = clock
-        self._random = random
+        own = own_texts(os.environ if environ is None else environ)
+        directory = Directory(directory_of({}, dir))
+        self._means = Means(directory, OptionsSource(own), clock, random)
 
     def call(
         self,
@@ -117,13 +116,12 @@ class Writer:
         """
         if timeout is not None and not 0 < timeout < _LONGEST_TIMEOUT:
             raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
-        question = Question(tool, dict(args or {}), call_id, timeout)
         return Exchange(
-            question,
-            self._directory,
-            self._source,
-            clock=self._clock,
-            random=self._random,
+            self._means,
+            tool,
+            dict(args or {}),
+            timeout=timeout,
+            call_id=call_id,
             watch_after=watch_after,
         )
 
@@ -134,7 +132,7 @@ class Writer:
         Raises:
             NoDirectory: the directory is gone.
         """
-        return self._source.current(self._directory.current())
+        return self._means.source.current(self._means.directory.current())
 
     def told(self) -> Optional[Told]:
         """Return what relay.json says now: the runner's settings for a writer, and its tools.
@@ -144,7 +142,7 @@ class Writer:
         Raises:
             NoDirectory: the directory is gone.
         """
-        return told(self._directory.current())
+        return told(self._means.directory.current())
 
 
 def call(
@@ -190,7 +188,8 @@ def drive(exchange: Exchange) -> str:
     wakes = thread_wakes()
     waiter, steps = exchange.waiter, exchange.steps()
     try:
-        seconds = next(steps)
+        next(steps)
+        seconds = steps.send(wakes.listen(waiter))
         while True:
             seconds = steps.send(wakes.wait(waiter, seconds))
     except StopIteration as done:

@@ -7,8 +7,9 @@ never a secret, and nothing about how a tool is run.
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
-from relay.protocol import CANCELS, MAX_RELAY_JSON, PROTOCOL
+from relay.protocol import CANCELS, MAX_RELAY_JSON, PROTOCOL, SIGNALS
 from relay.settings import RelaySettings
 from relay.tools.registry import Registry, ToolsError
 from relayconf.live.snapshot import Snapshot
@@ -31,6 +32,13 @@ WRITER_SETTINGS = (
 _REST = 8 * 1024
 
 
+class Announcement(NamedTuple):
+    """The bytes of relay.json: for sessions whose answers are signalled, and for others."""
+
+    signalling: bytes
+    plain: bytes
+
+
 def refuse_too_much(tools: Registry) -> None:
     """Refuse more tools than writers would read of; they would obey nothing else in it, either.
 
@@ -48,12 +56,13 @@ def refuse_too_much(tools: Registry) -> None:
 
 def announcement(
     runner: str, snapshot: Snapshot[RelaySettings], tools: Registry, *, cancels: bool = False
-) -> bytes:
-    """Return the bytes of relay.json for one snapshot of the settings.
+) -> Announcement:
+    """Return what relay.json says for one snapshot of the settings.
 
     ``cancels`` says that the runner stops what its caller has taken back.
     """
     settings = {}
+    features = [CANCELS] if cancels else []
     for name in WRITER_SETTINGS:
         effective = snapshot.resolution.settings[name]
         value = present(effective.setting, effective.value)
@@ -63,10 +72,11 @@ def announcement(
         "runner": runner,
         "generation": snapshot.generation,
         "settings": settings,
-        "features": [CANCELS] if cancels else [],
+        "features": features,
         "tools": [tool.described() for tool in tools.values()],
     }
-    return _json(body)
+    plain = _json(body)
+    return Announcement(_json({**body, "features": [*features, SIGNALS]}), plain)
 
 
 def _json(value: object) -> bytes:

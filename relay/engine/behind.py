@@ -6,8 +6,6 @@ of others; beyond a number in all, everybody is.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from relay.tools.registry import Failure
 
 #: So many in all, and for one session.
@@ -19,11 +17,11 @@ class Behind:
     """What was left behind, by session."""
 
     def __init__(self) -> None:
-        self._counts: Counter[object] = Counter()
+        self._counts: dict[object, int] = {}
 
     def add(self, session: object) -> None:
         """Count one more."""
-        self._counts[session] += 1
+        self._counts[session] = self._counts.get(session, 0) + 1
 
     def remove(self, session: object) -> None:
         """Count one less: it has ended."""
@@ -37,5 +35,5 @@ class Behind:
         Raises:
             Failure: so it is, for this session or for all.
         """
-        if in_all >= MOST or self._counts[session] >= MOST_OF_ONE:
+        if in_all >= MOST or self._counts.get(session, 0) >= MOST_OF_ONE:
             raise Failure("busy", "too many tools run past their deadlines; try again later")

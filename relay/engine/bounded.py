@@ -272,7 +272,7 @@ class BoundedSession:
     def _what_to_tell(self) -> bytes | None:
         """Return the bytes of relay.json, where this runner is the one to publish it."""
         shared, peers = self._shared, self.place.peers
-        told, self._told = self._told, (shared.announcement, frozenset(peers))
+        told, self._told = self._told, (shared.announcement.plain, frozenset(peers))
         if not shared.locks.newest_of(peers):
             return None
         if told != self._told and self._looking is not None:
@@ -280,7 +280,7 @@ class BoundedSession:
         elif not shared.locks.are_known():
             # What differs may be a newer runner's, which this one has not met yet.
             return None
-        return shared.announcement
+        return shared.announcement.plain
 
     def _taken_callbacks(self) -> list[Callable[[], None]]:
         callbacks, self._on_swept = self._on_swept, []

@@ -5,6 +5,7 @@ Nothing here touches the file system: what was read is kept, and what is to be w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,7 @@ class BoundedPlace:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.name = os.path.basename(path)
         self.directory: BoundedDirectory | None = None
         self.watch: Watch | None = None
         self.peers: set[str] = set()

@@ -57,15 +57,17 @@ class SessionDirectory:
     """A session's directory while it is held open.
 
     ``identity`` is its device and inode, which no other directory has while it is held. It stays
-    open until it is retired and its last user has released it.
+    open until it is retired and its last user has released it. ``signals`` is whether what is
+    published in it is signalled (see ``protocol.SIGNALS``).
 
     Raises:
         OSError: it cannot be opened, or is no directory.
     """
 
-    __slots__ = ("_retired", "_users", "fd", "identity", "mode")
+    __slots__ = ("_retired", "_users", "fd", "identity", "mode", "signals")
 
-    def __init__(self, path: str, *, follow: bool = True) -> None:
+    def __init__(self, path: str, *, follow: bool = True, signals: bool = False) -> None:
+        self.signals = signals
         self.fd = os.open(path, _OPEN_DIRECTORY | (0 if follow else os.O_NOFOLLOW))
         held = os.fstat(self.fd)
         self.identity = (held.st_dev, held.st_ino)
@@ -186,7 +188,11 @@ class SessionDirectory:
         Raises:
             OSError: it cannot be published.
         """
-        self.publish(request + RESPONSE_SUFFIX, data)
+        name = request + RESPONSE_SUFFIX
+        try:
+            publish(self.fd, name, data, mode=self.mode, signal=self.signals)
+        except IsADirectoryError:
+            self.publish(name, data)
 
     def publish(self, name: str, data: bytes) -> None:
         """Publish a file; a directory that somebody put in its place is moved aside.
@@ -195,10 +201,10 @@ class SessionDirectory:
             OSError: it cannot be published.
         """
         try:
-            publish(self.fd, name, data, mode=self.mode)
+            publish(self.fd, name, data, mode=self.mode, signal=self.signals)
         except IsADirectoryError:
             self.set_aside(name)
-            publish(self.fd, name, data, mode=self.mode)
+            publish(self.fd, name, data, mode=self.mode, signal=self.signals)
 
     def remove(self, name: str) -> None:
         """Remove a claim, whatever the writer made of it."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from collections.abc import Callable
 from contextlib import suppress
+from types import CoroutineType
 from typing import Any
 
 from relay.engine.behind import Behind
@@ -19,7 +19,7 @@ from relay.engine.cancels import Cancels
 from relay.engine.guard import Guard, GuardedRequest, ask
 from relay.engine.limits import LONGEST_TIMEOUT
 from relay.engine.replies import error as error_reply
-from relay.engine.replies import named, refuse_faulty, said_by
+from relay.engine.replies import faulty, named, said_by
 from relay.engine.served import Served
 from relay.engine.shared import Shared
 from relay.engine.tasks import start
@@ -134,6 +134,7 @@ class Execution:
         "_engine",
         "_id",
         "_judged",
+        "_named",
         "_patient",
         "_picked",
         "_session",
@@ -151,6 +152,8 @@ class Execution:
         if directory is None:  # pragma: no cover - a claim is made in a directory
             raise RuntimeError("a request without a directory")
         directory.hold()
+        #: What tools and a policy call the session.
+        self._named = session.place.name
         self._engine = engine
         self._session = session
         self._directory = directory
@@ -179,7 +182,7 @@ class Execution:
         try:
             age, request = self._read()
             engine.behind.refuse(self._session, in_all=engine.left_behind)
-            tool = engine.tools.get(request.tool)
+            tool = engine.tools.find(request.tool)
             if engine.guard is None and (tool is None or self._is_quick(tool, request)):
                 tool = self._judge(tool, request)
                 self._judged = True
@@ -187,8 +190,9 @@ class Execution:
             self._refuse(error.code, str(error))
             return
         engine.shared.counters.executed += 1
-        engine.shared.pickups.note(age)
         self._run(tool, request)
+        # What nobody waits for comes after the answer, which is often there by now.
+        engine.shared.pickups.note(age)
         event(f"stage=relay_pickup id={self._id} pickup_ms={pickup_ms(age)} wake={self._wake}")
 
     def _read(self) -> tuple[float, Request]:
@@ -236,7 +240,12 @@ class Execution:
         except Exception as error:  # noqa: BLE001 - a schema may lead anywhere, also nowhere
             log.warning("tool %s: its schema cannot be applied: %s", tool.name, escaped(str(error)))
             raise Failure("tool_error", "the tool's schema cannot be applied") from None
-        return self._decide(tool, request, fault)
+        if fault is not None:
+            raise faulty(tool, fault)
+        policy = self._engine.tools.policy
+        if policy is not None:
+            policy.decide(self._asked(tool, request))
+        return tool
 
     def _is_quick(self, tool: Tool, request: Request) -> bool:
         policy = self._engine.tools.policy
@@ -249,7 +258,8 @@ class Execution:
         if tool is None or self._is_quick(tool, request):
             return self._judge(tool, request)
         fault = await self._fault(tool.validator, request)
-        refuse_faulty(tool, fault)
+        if fault is not None:
+            raise faulty(tool, fault)
         policy = self._engine.tools.policy
         if policy is not None:
             await policy.decide_outside(
@@ -260,20 +270,8 @@ class Execution:
     async def _fault(self, validator: Validator, request: Request) -> str | None:
         return await self._engine.judges.fault(validator, request.args, self._session)
 
-    def _decide(self, tool: Tool, request: Request, fault: str | None) -> Tool:
-        refuse_faulty(tool, fault)
-        policy = self._engine.tools.policy
-        if policy is not None:
-            policy.decide(self._asked(tool, request))
-        return tool
-
     def _asked(self, tool: Tool, request: Request) -> Asked:
         return Asked(tool.name, request.args, self._named, self._id)
-
-    @property
-    def _named(self) -> str:
-        """What a policy calls the session: the base name of its directory."""
-        return os.path.basename(self._session.place.path)
 
     def _run(self, tool: Tool | None, request: Request) -> None:
         engine = self._engine
@@ -301,7 +299,7 @@ class Execution:
             log.warning("tool %s failed", escaped(request.tool), exc_info=True)
             response = error_reply("tool_error", named(error))
         self._engine.lingering.discard(self)
-        if self._thread != "at work":
+        if self._behind and self._thread != "at work":
             self._is_over()
         if not self._answered:
             self._answer(response)
@@ -322,7 +320,7 @@ class Execution:
             result = await self._engine.threads.run(lambda: self._in_thread(handler, args, call))
         else:
             result = handler(args, call)
-        if inspect.isawaitable(result):
+        if type(result) is CoroutineType or inspect.isawaitable(result):
             result = await result
         if result is PAUSED:
             return Response(ok=True, paused=True)

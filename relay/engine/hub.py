@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Literal, Protocol
 
 from relay import inotify
+from relay.engine.eventloop import ServingLoop
 from relay.engine.telemetry import log
 from relay.protocol import REQUEST_SUFFIX, request_id
 
@@ -127,7 +128,13 @@ class Hub:
         """
         act = False
         for _ in range(_READS):
-            events = self._read() if self._fd >= 0 else []
+            if self._fd < 0:
+                break
+            try:
+                events = inotify.read_events(self._fd)
+            except OSError as error:
+                self._fail(error)
+                break
             act = self._hand_out(events) or act
             if len(events) < _FEW:
                 break
@@ -180,7 +187,10 @@ class Hub:
             raise OSError("the hub is closed")
         if self._fd < 0:
             self._fd = inotify.init()
-            self._loop.add_reader(self._fd, self._readable)
+            if isinstance(self._loop, ServingLoop):
+                self._loop.serve_first(self._fd, self._readable)
+            else:
+                self._loop.add_reader(self._fd, self._readable)
         return self._fd
 
     def _remove(self, wd: int) -> None:
@@ -273,7 +283,10 @@ class Hub:
             self._timer.cancel()
             self._timer = None
         if self._fd >= 0:
-            self._loop.remove_reader(self._fd)
+            if isinstance(self._loop, ServingLoop):
+                self._loop.stop_serving(self._fd)
+            else:
+                self._loop.remove_reader(self._fd)
             os.close(self._fd)
             self._fd = -1
 

@@ -18,7 +18,6 @@ from relay.engine.bounded import BoundedSession
 from relay.engine.execute import Engine
 from relay.engine.guard import Guard
 from relay.engine.locks import Identity
-from relay.engine.served import Served
 from relay.engine.session import Session
 from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, log
@@ -56,6 +55,8 @@ class Loop:
 
     def __init__(self, shared: Shared, tools: Registry, guard: Guard | None) -> None:
         self.engine = Engine(shared, tools, guard, self.freed)
+        #: Executes what a session has claimed.
+        self.begin = self.engine.begin
         self.sessions: list[AnySession] = []
         self.stopping = False
         self._shared = shared
@@ -92,10 +93,6 @@ class Loop:
             self.sessions.remove(session)
         if self.on_lost is not None:
             self.on_lost(session)
-
-    def begin(self, session: Served, request: str, wake: str, picked: float) -> None:
-        """Execute what a session has claimed."""
-        self.engine.begin(session, request, wake, picked)
 
     def ready(self, session: Session) -> None:
         """Give a session its turn. Outside of an event of the hub, wake the hub as well."""

@@ -68,6 +68,7 @@ class Place:
             # Symbolic links on the way are the operator's; one that appears later is not followed.
             path = os.path.realpath(path)
         self.path = path
+        self.name = os.path.basename(path)
         self.over = False
         self.directory: SessionDirectory | None = None
         #: When a name in the directory had last changed, as it was last looked at.
@@ -97,7 +98,7 @@ class Place:
             WatchError: the mode demands a watch, and there is none to be had.
         """
         try:
-            directory = self.directory = SessionDirectory(self.path, follow=False)
+            directory = self.directory = SessionDirectory(self.path, follow=False, signals=True)
         except OSError as error:
             raise DirectoryError(f"{self.path} cannot be opened: {error.strerror}") from None
         # RACE: what was put here since it was judged is judged again, as it is now held.
@@ -201,7 +202,7 @@ class Place:
     def _find(self) -> bool:
         """Join what is at the path now, once its start lock is free or was awaited long enough."""
         try:
-            directory = SessionDirectory(self.path, follow=False)
+            directory = SessionDirectory(self.path, follow=False, signals=True)
         except OSError:
             self._join_by = None
             return False
@@ -302,7 +303,7 @@ class Place:
 
     def announce(self) -> None:
         """Publish relay.json where it changed and no newer runner does it."""
-        directory, data = self.directory, self._shared.announcement
+        directory, data = self.directory, self._shared.announcement.signalling
         if directory is None or self._announced == data:
             return
         if not self._shared.locks.newest_of(self.peers):

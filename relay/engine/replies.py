@@ -24,11 +24,6 @@ def named(raised: BaseException) -> str:
     return f"the tool failed with {type(raised).__name__}"
 
 
-def refuse_faulty(tool: Tool, fault: str | None) -> None:
-    """Refuse arguments in which a fault was found.
-
-    Raises:
-        Failure: there was one.
-    """
-    if fault is not None:
-        raise Failure("invalid_args", f"{tool.name}: {fault}")
+def faulty(tool: Tool, fault: str) -> Failure:
+    """Return how a call ends in whose arguments a fault was found."""
+    return Failure("invalid_args", f"{tool.name}: {fault}")

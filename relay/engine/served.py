@@ -55,6 +55,10 @@ class Place(Protocol):
         """The path of its directory."""
 
     @property
+    def name(self) -> str:
+        """What tools and a policy call the session: the base name of its directory."""
+
+    @property
     def directory(self) -> Directory | None:
         """Its directory; ``None`` while there is none."""
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from relay.engine.announce import Announcement
 from relay.engine.filesystems import Mounts
 from relay.engine.hub import Hub
 from relay.engine.limits import Limits
@@ -23,7 +24,7 @@ class Shared:
         locks: who is alive.
         slots: how much may be in flight.
         limits: the settings in force; replaced as a whole.
-        announcement: the bytes of relay.json in force.
+        announcement: relay.json in force.
         clock: monotonic seconds.
         wall: seconds on the clock of file times.
         cancels: callers may take back what is in flight, and are told so.
@@ -37,7 +38,7 @@ class Shared:
     locks: Locks
     slots: Slots
     limits: Limits
-    announcement: bytes
+    announcement: Announcement
     clock: Callable[[], float]
     wall: Callable[[], float]
     cancels: bool = False

@@ -138,12 +138,12 @@ class Calls:
     def _advance(self, id_: Id, call: _Running, *, woken: bool) -> Optional[Done]:
         call.waiter.woken = False
         try:
-            seconds = call.steps.send(woken) if call.started else next(call.steps)
-            call.started = True
-            while seconds <= 0 or self._wakes.rouse(call.waiter):
-                if seconds <= 0:
-                    # It only wants to be listening from now on.
-                    self._wakes.attend(call.waiter)
+            if not call.started:
+                call.started = True
+                next(call.steps)
+                woken = self._wakes.listen(call.waiter)
+            seconds = call.steps.send(woken)
+            while self._wakes.rouse(call.waiter):
                 seconds = call.steps.send(True)
         except StopIteration as done:
             outcome = text_result(done.value)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import Callable
 
+from relay.engine.shared import Shared
 from relay.engine.telemetry import escaped, log
 from relay.hosts.host import Host, HostError
 from relay.protocol import RELAY_JSON
@@ -23,18 +23,14 @@ class Announcing:
     Args:
         host: where the directory is.
         path: the directory.
-        told: returns the bytes in force.
-        clock: monotonic seconds.
+        shared: the runner's parts.
     """
 
-    def __init__(
-        self, host: Host, path: str, told: Callable[[], bytes], *, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, host: Host, path: str, shared: Shared) -> None:
         self.path = path
         self.unannounced = ""
         self._host = host
-        self._told = told
-        self._clock = clock
+        self._shared = shared
         self._written = b""
         self._tried_at = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -50,13 +46,13 @@ class Announcing:
 
     def look(self) -> None:
         """Repeat what failed, once its pause is over."""
-        if self.unannounced and self._clock() - self._tried_at >= _AGAIN:
+        if self.unannounced and self._shared.clock() - self._tried_at >= _AGAIN:
             self.soon()
 
     async def now(self) -> None:
         """Tell them; a failure is noted and logged once."""
-        while self._written != (data := self._told()):
-            self._tried_at = self._clock()
+        while self._written != (data := self._shared.announcement.plain):
+            self._tried_at = self._shared.clock()
             try:
                 await self._host.write(posixpath.join(self.path, RELAY_JSON), data, kind="announce")
             except HostError as error:

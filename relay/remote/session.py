@@ -59,6 +59,7 @@ class RemotePlace:
     def __init__(self, announcing: Announcing, directory: RemoteDirectory) -> None:
         self._announcing = announcing
         self.path = announcing.path
+        self.name = posixpath.basename(self.path)
         self.directory: RemoteDirectory | None = directory
 
     @property
@@ -113,7 +114,7 @@ class RemoteSession:
         self._burying_now = False
         self._half_trip = 0.0
         self._directory = RemoteDirectory(self.runner, self._publish)
-        self.announcing = Announcing(host, path, lambda: shared.announcement, clock=shared.clock)
+        self.announcing = Announcing(host, path, shared)
         self.place = RemotePlace(self.announcing, self._directory)
         self._burying = Burying(host, path, self.runner, is_dead=self.is_dead)
         counters = shared.counters

@@ -57,6 +57,23 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+class TestSignals:
+    def test_what_is_only_renamed_wakes_nobody(self, watch: DirectoryWatch, tmp_path: Path) -> None:
+        """Where signals are waited for, a name appears with its signal."""
+        key = watch.add(str(tmp_path), inotify.IN_ATTRIB)
+        appear(tmp_path, "name")
+        assert (TIMEOUT, []) == (watch.wait(0), watch.take())
+        (tmp_path / "name").chmod(0o600)
+        assert (ACTIVITY, [(key, "name")]) == (watch.wait(LONG), watch.take())
+
+    def test_the_last_one_decides(self, watch: DirectoryWatch, tmp_path: Path) -> None:
+        """The same directory added in the other way is watched in that way from then on."""
+        key = watch.add(str(tmp_path), inotify.IN_ATTRIB)
+        assert key == watch.add(str(tmp_path))
+        appear(tmp_path, "name")
+        assert (ACTIVITY, [(key, "name")]) == (watch.wait(LONG), watch.take())
+
+
 class TestContract:
     def test_nothing_happens(self, source: ActivitySource) -> None:
         """A wait in which nothing happens ends by its time."""

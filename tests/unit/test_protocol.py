@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from relay import protocol
+from relay import inotify, protocol
 from relay.errors import BadRequest, BadResponse
 from relay.protocol import Request, Response
 
@@ -250,6 +250,32 @@ class TestPublication:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert errno.EFBIG == caught.value.errno
         assert [] == os.listdir(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("signal", "events"),
+        [
+            (False, ["closed TEMP", "renamed a.res.json"]),
+            (True, ["renamed a.res.json", "signalled a.res.json", "closed a.res.json"]),
+        ],
+    )
+    def test_what_others_see_of_it(
+        self, tmp_path: Path, dirfd: int, *, signal: bool, events: list[str]
+    ) -> None:
+        """A file is closed before it has its name; one that is signalled has its name first."""
+        kinds = {
+            inotify.IN_MOVED_TO: "renamed",
+            inotify.IN_ATTRIB: "signalled",
+            inotify.IN_CLOSE_WRITE: "closed",
+        }
+        fd = inotify.init()
+        inotify.add_watch(fd, str(tmp_path), sum(kinds))
+        protocol.publish(dirfd, "a.res.json", b"x", signal=signal)
+        seen = [
+            f"{kinds[mask]} {'TEMP' if b'.tmp.' in name else name.decode()}"
+            for _, mask, name in inotify.read_events(fd)
+        ]
+        os.close(fd)
+        assert events == seen
 
     def test_the_mode_follows_the_directory(self, tmp_path: Path, dirfd: int) -> None:
         """Files are the group's in a setgid directory and nowhere else."""

@@ -191,6 +191,7 @@ class TestWriter:
         exchange = writer.exchange("wait", call_id="c")
         steps = exchange.steps()
         next(steps)
+        steps.send(False)
         (request,) = hand.names()
         (hand.session / request).unlink()
         hand.put(request.replace(".req.", ".res."), b'{"ok": true, "text": ""}')

@@ -56,10 +56,18 @@ UNMOUNTED = """
 async def go():
     tmpfs()
     async with runner(watch=WATCH) as serving:
+        (session,) = serving._loop.sessions
+        async def served_anew(before):
+            # Until then, who holds the old one is served in it.
+            await until(lambda: session.place.directory not in (None, before))
         await call("mounted")
+        before = session.place.directory
         subprocess.run(["umount", "-l", "session"], check=True)
+        await served_anew(before)
         await call("underneath")
+        before = session.place.directory
         tmpfs()
+        await served_anew(before)
         await call("mounted again")
 asyncio.run(go())
 """

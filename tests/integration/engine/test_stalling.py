@@ -174,6 +174,8 @@ async def go():
         text = "x" * 100_000
         print(text == await far(text, session="session"))
         before = Path("session/relay.json").read_bytes()
+        # Who has such a file before it is closed may not have its bytes: it is not signalled.
+        print(b'"features":["cancel"]' in before)
         Path("session/relay.json").unlink()
         await until(lambda: Path("session/relay.json").exists())
         await until(lambda: Path("session/relay.json").read_bytes() == before)
@@ -416,8 +418,7 @@ class TestSuchASession:
         assert [
             '{"ok":false,"error":"no runner was there',
             '{"ok":false,"error":"the runner that had',
-            "True",
-            "True",
+            *["True"] * 3,
             "['relay.json', 'x.res.json', 'y.res.json']",
         ] == lines
 

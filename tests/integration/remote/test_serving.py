@@ -191,7 +191,10 @@ class TestCalls:
             async with box.serving():
                 told = box.take("relay.json")
                 assert told is not None
-                assert ["echo"] == [tool["name"] for tool in json.loads(told)["tools"]]
+                said = json.loads(told)
+                assert ["echo"] == [tool["name"] for tool in said["tools"]]
+                # What is published in a sandbox is not signalled.
+                assert ["cancel"] == said["features"]
 
         play(story)
 

@@ -96,6 +96,7 @@ class TestAnswers:
         exchange = writer.exchange("any")
         steps = exchange.steps()
         next(steps)
+        steps.send(False)
         appear(session, exchange.waiter.name, b'{"ok":true,"text":"early","more":[1]}')
         with pytest.raises(StopIteration) as done:
             steps.send(True)
@@ -111,6 +112,7 @@ class TestAnswers:
         exchange = Writer(session).exchange("any")
         steps = exchange.steps()
         next(steps)
+        steps.send(False)
         appear(session, exchange.waiter.name, body)
         with pytest.raises(BadResponse):
             steps.send(True)
@@ -124,6 +126,7 @@ class TestAnswers:
         exchange = Writer(session).exchange("any")
         steps = exchange.steps()
         next(steps)
+        steps.send(False)
         planted = session / exchange.waiter.name
         if kind == "symlink":
             planted.symlink_to(secret)
@@ -149,6 +152,7 @@ class TestAnswers:
         exchange = Writer(session).exchange("any")
         steps = exchange.steps()
         next(steps)
+        steps.send(False)
         appear(session, exchange.waiter.name, b'{"ok":true,"text":"a\\ud83d"}')
         with pytest.raises(StopIteration) as done:
             steps.send(True)
@@ -231,6 +235,7 @@ class TestAsking:
         before = os.umask(0o077)
         try:
             next(steps)
+            steps.send(False)
         finally:
             os.umask(before)
         assert [0o660] == [stat.S_IMODE(path.stat().st_mode) for path in session.iterdir()]
@@ -241,6 +246,7 @@ class TestAsking:
         exchange = Writer(session).exchange("any")
         steps = exchange.steps()
         next(steps)
+        steps.send(False)
         steps.send(True)
         assert [0o600] == [stat.S_IMODE(path.stat().st_mode) for path in session.iterdir()]
         steps.close()
@@ -279,6 +285,7 @@ class TestDeadline:
         exchange = Writer(session, clock=clock).exchange("any", timeout=1)
         steps = exchange.steps()
         next(steps)
+        steps.send(False)
         steps.send(True)
         looked.append(exchange.waiter.name)
         with pytest.raises(StopIteration) as done:
@@ -290,6 +297,7 @@ class TestDeadline:
         exchange = Writer(session).exchange("any")
         steps = exchange.steps()
         next(steps)
+        steps.send(False)
         steps.send(True)
         assert 1 == len(os.listdir(session))
         steps.close()
@@ -300,6 +308,7 @@ class TestDeadline:
         exchange = Writer(session).exchange("any")
         steps = exchange.steps()
         next(steps)
+        steps.send(False)
         steps.send(True)
         for path in session.iterdir():
             path.unlink()
@@ -312,6 +321,7 @@ class TestPolling:
         """Return how long the call waits each time while nothing happens."""
         steps = exchange.steps()
         next(steps)
+        steps.send(False)
         waited = [steps.send(True)] + [steps.send(False) for _ in range(count - 1)]
         steps.close()
         return waited
@@ -372,6 +382,7 @@ class TestNotExecuted:
         exchange = Writer(session, clock=lambda: now[0]).exchange("any", timeout=1)
         steps = exchange.steps()
         next(steps)
+        steps.send(False)
         steps.send(True)
         for path in session.iterdir():
             path.unlink()

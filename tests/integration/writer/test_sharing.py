@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import relay
+from relay.client.directory import Held
 from relay.client.wakes import ThreadWakes, Waiter
 from relay.client.writer import Writer
 from relay.errors import CallTimeout
@@ -80,7 +81,7 @@ class TestThreads:
     def test_a_leader_hands_over(self, session: Path) -> None:
         """When the polling thread leaves with its wake, the next one polls and is woken in turn."""
         wakes = ThreadWakes()
-        held = Writer(session)._directory.current()
+        held = Held(str(session))
         names = [f"{n}.res.json" for n in range(6)]
         ready = threading.Barrier(len(names) + 1)
         woken: list[str] = []
@@ -88,7 +89,7 @@ class TestThreads:
         def wait(name: str) -> None:
             waiter = Waiter(held, watch=True)
             waiter.name = name
-            wakes.wait(waiter, 0.0)
+            wakes.listen(waiter)
             ready.wait()
             if wakes.wait(waiter, 30.0):
                 woken.append(name)
@@ -107,14 +108,14 @@ class TestThreads:
     def test_a_follower_that_times_out_leaves_the_others_alone(self, session: Path) -> None:
         """A wait that ends by time in one thread takes no wake from another."""
         wakes = ThreadWakes()
-        held = Writer(session)._directory.current()
+        held = Held(str(session))
         ready = threading.Barrier(3)
         results: dict[str, bool] = {}
 
         def wait(name: str, seconds: float) -> None:
             waiter = Waiter(held, watch=True)
             waiter.name = name
-            wakes.wait(waiter, 0.0)
+            wakes.listen(waiter)
             ready.wait()
             results[name] = wakes.wait(waiter, seconds)
             wakes.leave(waiter)
@@ -162,13 +163,13 @@ print(instances())
         for turn in range(5):
             directory = tmp_path / str(turn)
             directory.mkdir()
-            held = Writer(directory)._directory.current()
+            held = Held(str(directory))
             waiter = Waiter(held, watch=True)
-            wakes.wait(waiter, 0.0)
+            wakes.listen(waiter)
             wakes.leave(waiter)
             del held, waiter
-        held = Writer(session)._directory.current()
-        wakes.wait(Waiter(held, watch=True), 0.0)
+        held = Held(str(session))
+        wakes.listen(Waiter(held, watch=True))
         assert 1 == len(wakes._watch.keys)
 
 
@@ -302,16 +303,10 @@ class TestExhaustion:
         program = """
 import logging, os, relay, resource, sys
 from relay import inotify
+from relay.client.wakes import thread_wakes
 from relay.client.writer import Writer
-assert inotify.available()
+assert inotify.available() and thread_wakes()
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-
-def forbid(event, arguments):
-    # The request is written; from here on, no further descriptor may be opened.
-    if event == "os.rename":
-        top = os.open("/", os.O_RDONLY)
-        os.close(top)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (top, hard))
 
 class Told(logging.StreamHandler):
     def emit(self, record):
@@ -321,7 +316,11 @@ class Told(logging.StreamHandler):
 
 logging.basicConfig(handlers=[Told(sys.stdout)], format="%(name)s %(levelname)s %(message)s")
 writer = Writer(sys.argv[1], environ={"RELAY_POLL_MS": "10"})
-sys.addaudithook(forbid)
+assert writer.options.watch
+# From here on, no further descriptor may be opened: first of all a watch would.
+top = os.open("/", os.O_RDONLY)
+os.close(top)
+resource.setrlimit(resource.RLIMIT_NOFILE, (top, hard))
 print(writer.call("echo", {"text": "a"}))
 """
         lines = python(program, session).splitlines()

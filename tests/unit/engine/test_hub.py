@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from relay import inotify
+from relay.engine.eventloop import ServingLoop
 from relay.engine.hub import MANY, Hub, Watch
 
 
@@ -61,6 +62,16 @@ class Scene:
         os.close(self.fd)
 
 
+#: What ``play`` makes its loop with.
+_make: list[Callable[[], asyncio.AbstractEventLoop]] = []
+
+
+@pytest.fixture(autouse=True, params=[asyncio.new_event_loop, ServingLoop])
+def loop_of_a_kind(request: pytest.FixtureRequest) -> None:
+    """Have each test run in a usual loop, and in the one of a process that is all a runner's."""
+    _make[:] = [request.param]
+
+
 def play(folder: Path, act: Callable[[Scene], Awaitable[None]]) -> None:
     """Run a test's steps with a watched directory."""
 
@@ -71,7 +82,8 @@ def play(folder: Path, act: Callable[[Scene], Awaitable[None]]) -> None:
         finally:
             scene.close()
 
-    asyncio.run(go())
+    with asyncio.Runner(loop_factory=_make[0]) as runner:
+        runner.run(go())
 
 
 class TestWaiting:

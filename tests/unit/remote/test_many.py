@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from relay.engine.announce import Announcement
 from relay.engine.hub import Hub
 from relay.engine.limits import limits_of
 from relay.engine.locks import Locks
@@ -91,7 +92,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Sandboxes:
             locks=locks,
             slots=Slots(limits),
             limits=limits,
-            announcement=b"{}",
+            announcement=Announcement(b"{}", b"{}"),
             clock=clock,
             wall=clock,
             counters=RemoteCounters(),
