@@ -116,7 +116,7 @@ class Follower:
             # Another process of this host may have a connection, and keep what it learns.
             known = self._keeper.newer(known)
         with self._lingers:
-            queue = self._lingering.take(self._queue(), known, self._view.taken)
+            queue = self._lingering.take(self._queue(), known)
         reading = reading_of(
             known,
             queue,

@@ -53,7 +53,7 @@ class Keeper:
         first, second = (there, known) if _is_later(there, known) else (known, there)
         view = View(first, heartbeat_ms=known.heartbeat_ms)
         view.absorb(second)
-        return view.known
+        return view.known._replace(taken=known.taken)
 
     def absorb(self, view: View) -> None:
         """Let a view take over the kills of the file: what a process goes by it has seen."""

@@ -13,7 +13,7 @@ revision is another history: its values count, and the kills of the old one stay
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 
 from relayconf.fleet.engine import Item, Snapshot, Standing
@@ -46,14 +46,11 @@ class View:
     Attributes:
         known: what is known now.
         remarks: what a person should hear of once, since ``remarked`` was called last.
-        taken: the ids of the last changes that were taken in, also of those that others have
-            replaced since.
     """
 
     def __init__(self, known: Known = UNKNOWN, *, heartbeat_ms: int, clock: Clock = SYSTEM) -> None:
         self.known = known._replace(heartbeat_ms=heartbeat_ms)
         self.remarks: list[str] = []
-        self.taken: dict[str, None] = {}
         self._clock = clock
         # What the server has yet to be followed to, and the moment from which that will be all.
         self._aim: tuple[int, Moment] | None = None
@@ -87,8 +84,6 @@ class View:
             self._find_empty(asked)
             return
         entries, faults = self._judged(snapshot.items)
-        for entry in entries.values():
-            self._note(entry)
         if ours.epoch and self._is_other_history(snapshot):
             self.remarks.append(_other_history(ours, theirs))
         seen = [entry for entry in self.known.entries if entry.is_kill]
@@ -100,6 +95,7 @@ class View:
             checked=asked,
             lost=False,
             faults=tuple(faults),
+            taken=self._taken(entries.values()),
         )
 
     def take(self, items: Sequence[Item]) -> Next:
@@ -178,7 +174,6 @@ class View:
             faults = tuple(dict.fromkeys((*self.known.faults, entry)))
             self.known = self.known._replace(position=position, faults=faults[-_MOST_FAULTS:])
             return
-        self._note(entry)
         entries = {each.key: each for each in self.known.entries}
         entries.pop(entry.key, None)
         entries[entry.key] = entry
@@ -186,12 +181,17 @@ class View:
             each for each in self.known.held if each.key != entry.key or not settles(entry, each)
         )
         everything = tuple(entries.values())
-        self.known = self.known._replace(position=position, entries=everything, held=held)
+        taken = self._taken([entry])
+        # In one step: who reads it in another thread never finds a change taken in and not there.
+        self.known = self.known._replace(
+            position=position, entries=everything, held=held, taken=taken
+        )
 
-    def _note(self, entry: FleetEntry) -> None:
-        self.taken[entry.override.id] = None
-        while len(self.taken) > max(_MOST_TAKEN, len(self.known.entries)):
-            del self.taken[next(iter(self.taken))]
+    def _taken(self, entries: Collection[FleetEntry]) -> tuple[str, ...]:
+        """Return the ids of the changes that were taken in, with those that are taken in now."""
+        ids = dict.fromkeys((*self.known.taken, *(entry.override.id for entry in entries)))
+        most = max(_MOST_TAKEN, len(self.known.entries), len(entries))
+        return tuple(ids)[-most:]
 
     def _held(
         self, entries: dict[Key, FleetEntry], kills: Iterable[FleetEntry]

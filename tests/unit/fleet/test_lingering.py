@@ -47,8 +47,32 @@ class TestLingering:
     def test_what_was_taken_in(self) -> None:
         """A change that has come from the server is settled, on the queue or off it."""
         lingering = Lingering(clock=Clock(lambda: 0.0, lambda: 1000, lambda: "boot"))
-        assert (OTHER,) == lingering.take(Queue((KILL, OTHER)), Known(), {"k1"}).changes
-        assert () == lingering.take(EMPTY, Known(), {"k1", "k2"}).changes
+        queue = Queue((KILL, OTHER))
+        assert (OTHER,) == lingering.take(queue, Known(taken=("k1",))).changes
+        assert () == lingering.take(EMPTY, Known(taken=("k1", "k2"))).changes
+
+    def test_what_was_taken_in_behind_it(self) -> None:
+        """A later change of the entry that was taken in settles it, for as long as it is there."""
+        behind = Waiting(restore("A", "r1").entry)
+        taken, later = Known(taken=("r1",)), Known(taken=("r1",), checked=("boot", 2000))
+        for queues in (
+            # The last has been taken off, and the first has not.
+            ((KILL, OTHER, behind), (KILL, OTHER), (OTHER,)),
+            # Both have left.
+            ((OTHER,), (OTHER,), (OTHER,)),
+        ):
+            lingering = Lingering(clock=Clock(lambda: 0.0, lambda: 1000, lambda: "boot"))
+            lingering.take(Queue((KILL, OTHER, behind)), Known())
+            for queue, known in zip(queues, (taken, later, later), strict=True):
+                assert (OTHER,) == lingering.take(Queue(queue), known).changes
+            assert () == lingering.lost
+
+    def test_what_was_taken_in_before_it(self) -> None:
+        """An earlier change of the entry that was taken in settles nothing."""
+        lingering = Lingering(clock=Clock(lambda: 0.0, lambda: 1000, lambda: "boot"))
+        before = Waiting(restore("A", "r0").entry)
+        lingering.take(Queue((before, KILL)), Known())
+        assert (KILL,) == lingering.take(EMPTY, Known(taken=("r0",))).changes
 
     def test_what_comes_back(self) -> None:
         """A change that is on the queue again is there once."""
@@ -58,7 +82,7 @@ class TestLingering:
             assert (KILL,) == taken.changes
 
     def test_a_kill_that_the_server_has_lost(self) -> None:
-        """It is lost where nothing is in its place; a restore behind it takes it away."""
+        """It is lost where nothing is in its place; a restore behind it alone takes it away."""
         behind = Waiting(restore("A", "r1").entry)
         there = KILL.entry._replace(tombstone=True, epoch="e", revision=7, at_ms=5)
         for entries, queue, lost in (
@@ -66,6 +90,7 @@ class TestLingering:
             ((there,), (KILL._replace(expected=Position("e", 7)),), True),
             ((there,), (KILL,), False),
             ((), (KILL, behind), False),
+            ((), (behind, KILL), True),
             ((), (behind,), False),
         ):
             now = count(1000, 100)
