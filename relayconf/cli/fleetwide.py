@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from relayconf.cli.because import seconds_to_wait
@@ -19,12 +20,14 @@ from relayconf.errors import RelayconfError, WriteError
 from relayconf.fleet.changing import Submitted, change_of, puts, restores
 from relayconf.fleet.ended import ended
 from relayconf.fleet.engine import Change, Durability
+from relayconf.fleet.merging import take_off
 from relayconf.fleet.options import FleetOptions
 from relayconf.fleet.pending import Pending
 from relayconf.fleet.proof import FleetProof, Proving
 from relayconf.fleet.reading import FleetReading
 from relayconf.fleet.record import EVERYWHERE, NOWHERE, Key, Position, Scope
 from relayconf.fleet.session import Session
+from relayconf.fleet.waiting import find
 from relayconf.instances.listing import Listing, Seen
 from relayconf.instances.waiting import NOT_BY_ALL
 from relayconf.overrides.changes import Assignment, Because
@@ -237,22 +240,32 @@ def _replay(desk: Desk, session: Session, errand: Errand) -> None:
     if desk.directory is None:
         return
     own = {change.id for change in errand.changes}
-    for waiting in Pending(desk.directory).read():
-        if waiting.id in own:
+    pending = Pending(desk.directory)
+    for earlier in pending.read():
+        # It builds upon those before it, which have just been taken off.
+        waits = find(pending.read(), earlier.id)
+        if waits is None or waits.id in own:
             continue
-        change = replace(change_of(waiting), after_ms=errand.lookout.latest_ms)
+        change = replace(change_of(waits), after_ms=errand.lookout.latest_ms)
         answer = session.submit(change)
         if answer.refused is not None:
             errand.alarms.append(f"an earlier change was not merged: {answer.refused}")
-        _take_off(desk, errand, [waiting.id])
+        with _writing(errand):
+            take_off(pending, waits, answer)
 
 
 def _take_off(desk: Desk, errand: Errand, ids: Sequence[str]) -> None:
     if desk.directory is None:
         return
-    try:
+    with _writing(errand):
         Pending(desk.directory).remove(ids)
         errand.queued = bool(errand.waiting)
+
+
+@contextmanager
+def _writing(errand: Errand) -> Iterator[None]:
+    try:
+        yield
     except (OSError, RelayconfError) as error:
         # It is merged a second time, under the same id, which changes nothing.
         reason = getattr(error, "strerror", None) or str(error)

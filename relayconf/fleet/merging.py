@@ -12,6 +12,7 @@ from relayconf.fleet.changing import Submitted, change_of, submit
 from relayconf.fleet.engine import Engine
 from relayconf.fleet.pending import Pending
 from relayconf.fleet.record import Position
+from relayconf.fleet.waiting import Waiting
 from relayconf.overrides.ttl import is_over
 from relayconf.state.clock import SYSTEM, Clock
 
@@ -42,13 +43,22 @@ async def merge(
             continue
         submitted = await submit(engine, replace(change_of(change, clock), after_ms=latest_ms))
         done.append(submitted)
-        outcome = submitted.outcome
-        if submitted.refused is None and outcome is not None:
-            epoch = outcome.standing.position.epoch
-            pending.settle(change, Position(epoch, outcome.revision))
-        else:
-            pending.remove([change.id])
+        take_off(pending, change, submitted)
         if any(each.id == change.id for each in pending.read()):
             # Whoever cannot write the queue would go on with the same change for ever.
             break
     return done
+
+
+def take_off(pending: Pending, change: Waiting, submitted: Submitted) -> None:
+    """Take a change off that the server has answered for; what waits behind it builds upon it.
+
+    Raises:
+        OSError: the queue cannot be written; it is still on it.
+    """
+    outcome = submitted.outcome
+    if submitted.refused is None and outcome is not None:
+        epoch = outcome.standing.position.epoch
+        pending.settle(change, Position(epoch, outcome.revision))
+    else:
+        pending.remove([change.id])

@@ -73,6 +73,9 @@ class Pending:
 
         def edit(there: tuple[Waiting, ...]) -> list[Waiting]:
             key = change.entry.key
+            if all(each.id != change.id for each in there):
+                # RACE: another one has settled it already, and what waits may have been made since.
+                return list(there)
             rest = [each for each in there if each.id != change.id]
             return [e._replace(expected=position) if e.entry.key == key else e for e in rest]
 

@@ -150,6 +150,16 @@ class TestQueue:
         found = {each.id: each.expected for each in pending.read()}
         assert {"k2": NOWHERE, "r1": Position("new", 7)} == found
 
+    def test_what_is_settled_late(self, state: StateDirectory) -> None:
+        """Who settles what another one has taken off already leaves alone what was made since."""
+        pending = Pending(state)
+        pending.add([kill("A", "k1")])
+        (change,) = pending.read()
+        pending.settle(change, Position("new", 7))
+        pending.add([restore("A", "r2", Position("new", 9))])
+        pending.settle(change, Position("new", 7))
+        assert [Position("new", 9)] == [each.expected for each in pending.read()]
+
     @pytest.mark.parametrize("body", ["", "[]", '{"version": 1}', '{"version": 2, "changes": []}'])
     def test_a_queue_that_is_none(self, state: StateDirectory, body: str) -> None:
         """A file that cannot be used is said to be, and holds up nothing."""

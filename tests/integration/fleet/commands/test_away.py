@@ -42,6 +42,19 @@ class TestAway:
         assert 0 == a.command("set", "APP_N=6", "--reason", "r", "--wait", "20s").code
         program.until(fast=False, n=6)
 
+    def test_the_next_command_merges_a_kill_and_its_restore(self, fleet: Any) -> None:
+        """What waits behind a change of the same entry builds upon it, whoever merges both."""
+        a, b = fleet.host("a"), fleet.host("b")
+        program = b.start()
+        fleet.until_fresh(b)
+        fleet.server.kill()
+        assert (3, 3) == (a.kill().code, a.restore().code)
+        fleet.server.start()
+        fleet.until_fresh(b)
+        done = a.command("set", "APP_N=6", "--reason", "r", "--wait", "20s")
+        assert (0, False) == (done.code, "not merged" in done.err)
+        program.until(fast=True, n=6)
+
     def test_waiting_outlasts_a_short_absence(self, fleet: Any) -> None:
         """A server that comes back while a command waits takes the change, and the proof is 0."""
         a = fleet.host("a")
