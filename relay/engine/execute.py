@@ -19,13 +19,13 @@ from relay.engine.cancels import Cancels
 from relay.engine.guard import Guard, GuardedRequest, ask
 from relay.engine.limits import LONGEST_TIMEOUT
 from relay.engine.replies import error as error_reply
-from relay.engine.replies import faulty, named, said_by
+from relay.engine.replies import faulty, is_awaitable, reply_of, reply_to
 from relay.engine.served import Served
 from relay.engine.shared import Shared
 from relay.engine.tasks import start
 from relay.engine.telemetry import escaped, event, log, pickup_ms
 from relay.engine.threads import Threads
-from relay.errors import BadRequest, ToolError
+from relay.errors import BadRequest
 from relay.protocol import (
     Request,
     Response,
@@ -37,7 +37,7 @@ from relay.protocol import (
 from relay.tools.audit import Asked
 from relay.tools.command import kill_cancelled
 from relay.tools.judges import Judges
-from relay.tools.registry import PAUSED, Call, Failure, Handler, Registry, Tool, text_of
+from relay.tools.registry import Call, Failure, Handler, Registry, Tool
 from relay.tools.validate import Validator
 
 #: Pauses between attempts to publish an answer, in seconds: the first, and the longest.
@@ -280,31 +280,38 @@ class Execution:
         deadline = min(self._deadline, self._started + limit)
         most = limits.max_response
         self._call = Call(self._id, request.call_id, deadline, most, session=self._named)
-        self.task = start(engine.loop, self._work(tool, request))
+        thread: asyncio.Future[Any] | None = None
+        if tool is not None and tool.blocking and self._judged:
+            thread = self._give_to_thread(tool, request, self._call)
+            if thread.done() and not is_awaitable(thread):
+                # It was quick: there is nothing that would have to be a task.
+                self._answer(reply_of(thread.result, request))
+                return
+        self.task = start(engine.loop, self._work(tool, request, thread))
         if not self._answered:
             self._timer = engine.loop.call_later(deadline - self._started, self._expire)
 
-    async def _work(self, tool: Tool | None, request: Request) -> None:
+    async def _work(
+        self, tool: Tool | None, request: Request, thread: asyncio.Future[Any] | None
+    ) -> None:
         """Run guard and tool, and answer; whatever they raise is an answer too."""
         try:
-            response = await self._respond(tool, request)
-        except asyncio.CancelledError:
-            response = error_reply("tool_error", "the tool cancelled its own call")
-        except (Failure, ToolError) as error:
-            response = error_reply(error.code, said_by(error))
+            result = await self._result(tool, request, thread)
+            response = reply_of(lambda: result, request)
         except BaseException as error:
             if self._engine.loop.is_closed():
                 # Not the tool's: the loop was closed over it, and nobody is there to answer.
                 raise
-            log.warning("tool %s failed", escaped(request.tool), exc_info=True)
-            response = error_reply("tool_error", named(error))
+            response = reply_to(error, request)
         self._engine.lingering.discard(self)
         if self._behind and self._thread != "at work":
             self._is_over()
         if not self._answered:
             self._answer(response)
 
-    async def _respond(self, tool: Tool | None, request: Request) -> Response:
+    async def _result(
+        self, tool: Tool | None, request: Request, thread: asyncio.Future[Any] | None
+    ) -> Any:
         guard = self._engine.guard
         if guard is not None:
             asked = GuardedRequest(request, self._named, self._id)
@@ -314,17 +321,18 @@ class Execution:
             tool = await self._judge_outside(tool, request)
         if tool is None or self._call is None:  # pragma: no cover - judged before
             raise Failure("unknown_tool", "there is no such tool")
-        call, handler, args = self._call, tool.handler, request.args
         if tool.blocking:
-            call.enable_cancel()
-            result = await self._engine.threads.run(lambda: self._in_thread(handler, args, call))
+            result = await (thread or self._give_to_thread(tool, request, self._call))
         else:
-            result = handler(args, call)
+            result = tool.handler(request.args, self._call)
         if type(result) is CoroutineType or inspect.isawaitable(result):
             result = await result
-        if result is PAUSED:
-            return Response(ok=True, paused=True)
-        return Response(ok=True, text=text_of(result))
+        return result
+
+    def _give_to_thread(self, tool: Tool, request: Request, call: Call) -> asyncio.Future[Any]:
+        call.enable_cancel()
+        handler, args = tool.handler, request.args
+        return self._engine.threads.run(lambda: self._in_thread(handler, args, call), tool.name)
 
     def _in_thread(self, handler: Handler, args: dict[str, Any], call: Call) -> Any:
         # RACE: after a stall of the whole process a queued call may get its thread before the loop
@@ -398,10 +406,13 @@ class Execution:
             data = encode_response(
                 error_reply("too_large", f"the answer is larger than {limit} bytes")
             )
+        self._publish(data, _RETRY_FIRST)
+
+    def _publish(self, data: bytes, pause: float) -> None:
         try:
             self._directory.respond(self._id, data)
         except OSError as error:
-            self._insist(data, error, _RETRY_FIRST)
+            self._insist(data, error, pause)
         else:
             self._directory.remove(self._claim)
             self._close()
@@ -423,15 +434,8 @@ class Execution:
         self._engine.loop.call_later(pause, self._retry, data, min(pause * 2, _RETRY_LONGEST))
 
     def _retry(self, data: bytes, pause: float) -> None:
-        if self not in self._engine.open:
-            return
-        try:
-            self._directory.respond(self._id, data)
-        except OSError as error:
-            self._insist(data, error, pause)
-        else:
-            self._directory.remove(self._claim)
-            self._close()
+        if self in self._engine.open:
+            self._publish(data, pause)
 
     def give_up(self) -> None:
         """Free the slot of an answer that cannot be published; a later sweep finds the claim."""

@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
-from relay.protocol import Response
-from relay.tools.registry import Failure, Tool
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from relay.engine.telemetry import escaped, log
+from relay.errors import ToolError
+from relay.protocol import Request, Response
+from relay.tools.registry import PAUSED, Failure, Tool, text_of
 
 
 def error(code: str, message: str) -> Response:
     """Return the response that stands for an error."""
     return Response(ok=False, error=message, code=code)
+
+
+def is_awaitable(done: asyncio.Future[Any]) -> bool:
+    """Whether what a tool gave is something to be awaited."""
+    return done.exception() is None and inspect.isawaitable(done.result())
+
+
+def reply_of(result: Callable[[], Any], request: Request) -> Response:
+    """Return the response to a request whose tool has ended: by ``result``, or what it raises."""
+    try:
+        given = result()
+        return (
+            Response(ok=True, paused=True)
+            if given is PAUSED
+            else Response(ok=True, text=text_of(given))
+        )
+    except BaseException as error:  # noqa: BLE001 - the tool's, whatever it is
+        return reply_to(error, request)
+
+
+def reply_to(raised: BaseException, request: Request) -> Response:
+    """Return the response to a request whose guard or tool has raised something."""
+    if isinstance(raised, asyncio.CancelledError):
+        return error("tool_error", "the tool cancelled its own call")
+    if isinstance(raised, (Failure, ToolError)):
+        return error(raised.code, said_by(raised))
+    log.warning("tool %s failed", escaped(request.tool), exc_info=raised)
+    return error("tool_error", named(raised))
 
 
 def said_by(raised: BaseException) -> str:

@@ -83,3 +83,62 @@ class TestThreads:
             assert ([], 0) == (made, threads.left_behind)
 
         play(act, most=1)
+
+
+class TestMoment:
+    """The loop waits for a moment where calls of the same kind were quick."""
+
+    def test_a_quick_call_is_over_at_once(self) -> None:
+        """Its result, or its exception, is there without a turn of the loop."""
+
+        async def act(threads: Threads) -> None:
+            await threads.run(lambda: None)
+            for function, over in ((lambda: 3, "3"), (lambda: 1 // 0, "by zero")):
+                seen = ""
+                while not seen:
+                    # On a machine that is busy, a moment may be too short for anything.
+                    future = threads.run(function, "quick")
+                    at_once = future.done()
+                    try:
+                        result = str(await future)
+                    except ZeroDivisionError as error:
+                        result = str(error)
+                    seen = result if at_once else ""
+                assert over in seen
+
+        play(act)
+
+    def test_a_slow_call_is_not_waited_for(self) -> None:
+        """It goes on beside the loop, and the next one of its kind is not waited for at all."""
+
+        async def act(threads: Threads) -> None:
+            await threads.run(lambda: None)
+            release = threading.Event()
+            slow = threads.run(release.wait, "slow")
+            assert not slow.done()
+            release.set()
+            assert await slow
+            after = threads.run(lambda: "quick", "slow")
+            assert not after.done()
+            assert "quick" == await after
+
+        play(act)
+
+    def test_one_that_is_given_up_after_the_moment(self) -> None:
+        """It is left behind like any other, and its thread is replaced."""
+
+        async def act(threads: Threads) -> None:
+            await threads.run(lambda: None)
+            release = threading.Event()
+            hung = threads.run(release.wait, "hangs")
+            hung.cancel()
+            await asyncio.sleep(0)
+            assert 1 == threads.left_behind
+            assert "fine" == await threads.run(lambda: "fine", "fine")
+            release.set()
+            for _ in range(4000):
+                if threads.left_behind:
+                    await asyncio.sleep(0.005)
+            assert 0 == threads.left_behind
+
+        play(act, most=1)
