@@ -290,7 +290,7 @@ def mode_of_files(directory: int) -> int:
     return 0o660 if directory & stat.S_ISGID else 0o600
 
 
-def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600, signal: bool = False) -> None:
+def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600, signal: bool = False) -> bool:
     """Make ``name`` appear in a directory, complete or not at all.
 
     It is written under a temporary name and renamed; never linked, since a link count of two is
@@ -304,11 +304,15 @@ def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600, signal: bo
         signal: signal it (see ``SIGNALS``). Not on a file system where others see a file's bytes
             only once it is closed.
 
+    Returns:
+        Whether it was signalled: not every file system lets a mode be set.
+
     Raises:
         OSError: no space, no permission, the directory is gone, a directory has the name.
             Nothing is left behind then.
     """
     temp = temp_name(name)
+    signalled = False
     fd = os.open(temp, _OPEN_NEW, mode, dir_fd=dirfd)
     try:
         try:
@@ -319,7 +323,7 @@ def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600, signal: bo
                 written += os.write(fd, memoryview(data)[written:])
             if signal:
                 os.rename(temp, name, src_dir_fd=dirfd, dst_dir_fd=dirfd)
-                _signal(fd, mode)
+                signalled = _signal(fd, mode)
         finally:
             os.close(fd)
         if not signal:
@@ -328,14 +332,16 @@ def publish(dirfd: int, name: str, data: bytes, *, mode: int = 0o600, signal: bo
     except BaseException:
         discard(dirfd, temp)
         raise
+    return signalled
 
 
-def _signal(fd: int, mode: int) -> None:
+def _signal(fd: int, mode: int) -> bool:
     try:
         os.fchmod(fd, mode)
     except OSError:
-        # It is there all the same; whoever waits for the signal finds it by polling.
-        return
+        # The file is there all the same; whoever waits for the signal finds it by polling.
+        return False
+    return True
 
 
 def ask_to_stop(dirfd: int, id: str, *, mode: int = 0o600) -> bool:  # noqa: A002 - as above

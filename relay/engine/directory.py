@@ -58,7 +58,7 @@ class SessionDirectory:
 
     ``identity`` is its device and inode, which no other directory has while it is held. It stays
     open until it is retired and its last user has released it. ``signals`` is whether what is
-    published in it is signalled (see ``protocol.SIGNALS``).
+    published in it is signalled (see ``protocol.SIGNALS``); that ends where it cannot be.
 
     Raises:
         OSError: it cannot be opened, or is no directory.
@@ -200,11 +200,12 @@ class SessionDirectory:
         Raises:
             OSError: it cannot be published.
         """
+        signals = self.signals
         try:
-            publish(self.fd, name, data, mode=self.mode, signal=self.signals)
+            self.signals = publish(self.fd, name, data, mode=self.mode, signal=signals)
         except IsADirectoryError:
             self.set_aside(name)
-            publish(self.fd, name, data, mode=self.mode, signal=self.signals)
+            self.signals = publish(self.fd, name, data, mode=self.mode, signal=signals)
 
     def remove(self, name: str) -> None:
         """Remove a claim, whatever the writer made of it."""

@@ -303,14 +303,18 @@ class Place:
 
     def announce(self) -> None:
         """Publish relay.json where it changed and no newer runner does it."""
-        directory, data = self.directory, self._shared.announcement.signalling
-        if directory is None or self._announced == data:
+        directory = self.directory
+        if directory is None or self._announced == self._told(directory):
             return
         if not self._shared.locks.newest_of(self.peers):
             self.unannounced = ""
             return
         try:
+            data = self._told(directory)
             directory.publish(RELAY_JSON, data)
+            if data != (data := self._told(directory)):
+                # It turned out that here nothing can be signalled.
+                directory.publish(RELAY_JSON, data)
         except OSError as error:
             reason = error.strerror or str(error)
             if reason != self.unannounced:
@@ -322,6 +326,10 @@ class Place:
         # RACE: what a writer puts there in this instant is taken for what was published; it
         # misleads its own session, as it always can.
         self._published = _identity(directory, RELAY_JSON)
+
+    def _told(self, directory: SessionDirectory) -> bytes:
+        announcement = self._shared.announcement
+        return announcement.signalling if directory.signals else announcement.plain
 
     def _mend(self, directory: SessionDirectory) -> None:
         """Publish relay.json again where a writer has removed or changed it, but not endlessly."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,3 +59,39 @@ class TestWriter:
                 return [*seen, exchange.waiter.signals, heard]
 
         assert ["1", "2", True, True] == asyncio.run(go())
+
+
+MODES_CANNOT_BE_SET = """
+import asyncio, errno, json, os, sys
+sys.path.insert(0, sys.argv[1])
+from relay import Runner, acall
+
+def refuse(event, arguments):
+    # As vfat does, all of whose files have one mode.
+    if event == "os.chmod" and "/session/" in os.readlink(f"/proc/self/fd/{arguments[0]}"):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+async def echo(text):
+    return text
+
+async def go():
+    sys.addaudithook(refuse)
+    async with Runner("session", tools={"echo": echo}, state="state"):
+        with open("session/relay.json") as file:
+            print(json.load(file)["features"])
+        print(await acall("echo", {"text": "heard"}, dir="session", environ={}))
+asyncio.run(go())
+"""
+
+
+class TestWhereModesCannotBeSet:
+    def test_nothing_is_said_to_be_signalled(self, tmp_path: Path, root: Path) -> None:
+        """Writers are told to wait for renames, where a file's mode cannot be set."""
+        done = subprocess.run(
+            [sys.executable, "-c", MODES_CANNOT_BE_SET, str(root)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (["['cancel']", "heard"], "") == (done.stdout.splitlines(), done.stderr)
