@@ -11,7 +11,7 @@ import os
 
 from relayconf.errors import StateError
 from relayconf.fleet import lastgood
-from relayconf.fleet.known import Known
+from relayconf.fleet.known import Known, Moment
 from relayconf.fleet.view import View
 from relayconf.state.directory import StateDirectory, find
 
@@ -50,7 +50,7 @@ class Keeper:
         there = self._read()
         if there is None:
             return known
-        first, second = (there, known) if _is_later(there, known) else (known, there)
+        first, second = (there, known) if _is_ahead(there, known) else (known, there)
         view = View(first, heartbeat_ms=known.heartbeat_ms)
         view.absorb(second)
         return view.known._replace(taken=known.taken)
@@ -92,7 +92,7 @@ class Keeper:
             if fault is None:
                 view.absorb(there)
             known = view.known
-            if fault is None and there.position != known.position and _is_later(there, known):
+            if fault is None and there.position != known.position and _is_ahead(there, known):
                 # RACE: another process has asked since; what this one knows is older.
                 return
             if fault is not None or _gist(there) != _gist(known):
@@ -122,11 +122,26 @@ class Keeper:
             return None
 
 
-def _is_later(there: Known, ours: Known) -> bool:
-    """Whether what a file says was true at a later moment."""
+def _is_ahead(there: Known, ours: Known) -> bool:
+    """Whether a file counts before what is known: what was true later, and else what is longer."""
     if there.checked is None or ours.checked is None:
         return there.checked is not None
-    return there.checked[0] == ours.checked[0] and there.checked[1] > ours.checked[1]
+    if there.checked[0] != ours.checked[0]:
+        return False
+    # What was all that there was after the server had had the other's change is later.
+    if there.checked[1] > _had(ours, ours.checked):
+        return True
+    if ours.checked[1] > _had(there, there.checked):
+        return False
+    theirs, known = there.position, ours.position
+    return theirs.epoch == known.epoch and theirs.revision > known.revision
+
+
+def _had(known: Known, checked: Moment) -> int:
+    """Return when, since boot, the server had what is known."""
+    heard = known.heard
+    # Before this boot is before any comparison of it.
+    return checked[1] if heard is None or heard[0] != checked[0] else max(checked[1], heard[1])
 
 
 def _identity(directory: StateDirectory) -> object:

@@ -34,6 +34,8 @@ class Known(NamedTuple):
         heartbeat_ms: how often whoever wrote this compares.
         lost: whether the server has lost everything, and what it held is held here.
         faults: what is wrong with entries that cannot be used.
+        heard: a moment at which the server had the change up to which it is known: that of the
+            answer.
         taken: the ids of the last changes that were taken in, also of those that others have
             replaced since. They belong to whoever took them in; no file has them.
     """
@@ -45,6 +47,7 @@ class Known(NamedTuple):
     heartbeat_ms: int = 1000
     lost: bool = False
     faults: Tuple[str, ...] = ()
+    heard: Optional[Moment] = None
     taken: Tuple[str, ...] = ()
 
     def age_ms(self, clock: Clock) -> Optional[int]:

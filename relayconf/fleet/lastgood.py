@@ -34,6 +34,7 @@ def render(known: Known) -> bytes:
         "version": VERSION,
         **known.position._asdict(),
         "checked": _moment_body(known.checked),
+        "heard": _moment_body(known.heard),
         "heartbeat_ms": known.heartbeat_ms,
         "lost": known.lost,
         "entries": [_body(entry) for entry in known.entries],
@@ -68,6 +69,8 @@ def parse(data: bytes) -> Known:
             body["heartbeat_ms"],
             body["lost"],
             tuple(faults),
+            # A file of an earlier release does not say.
+            _moment(body.get("heard")),
         )
     except (KeyError, TypeError, ValueError):
         raise Damaged("it lacks something") from None

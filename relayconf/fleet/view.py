@@ -95,6 +95,7 @@ class View:
             checked=asked,
             lost=False,
             faults=tuple(faults),
+            heard=self.moment(),
             taken=self._taken(entries.values()),
         )
 
@@ -169,10 +170,10 @@ class View:
 
     def _take_one(self, item: Item) -> None:
         entry = self._judge(item)
-        position = item.position
+        position, heard = item.position, self.moment()
         if isinstance(entry, str):
-            faults = tuple(dict.fromkeys((*self.known.faults, entry)))
-            self.known = self.known._replace(position=position, faults=faults[-_MOST_FAULTS:])
+            faults = tuple(dict.fromkeys((*self.known.faults, entry)))[-_MOST_FAULTS:]
+            self.known = self.known._replace(position=position, faults=faults, heard=heard)
             return
         entries = {each.key: each for each in self.known.entries}
         entries.pop(entry.key, None)
@@ -184,7 +185,7 @@ class View:
         taken = self._taken([entry])
         # In one step: who reads it in another thread never finds a change taken in and not there.
         self.known = self.known._replace(
-            position=position, entries=everything, held=held, taken=taken
+            position=position, entries=everything, held=held, heard=heard, taken=taken
         )
 
     def _taken(self, entries: Collection[FleetEntry]) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ known = st.builds(
     st.none() | st.tuples(names, counts),
     st.integers(1, 60_000),
     st.booleans(),
+    heard=st.none() | st.tuples(names, counts),
 )
 
 #: Fields as a document has them, with anything at all in some.

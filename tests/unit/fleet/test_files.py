@@ -20,9 +20,9 @@ from relayconf.fleet.options import FleetOptions
 from relayconf.fleet.pending import Pending
 from relayconf.fleet.reading import FleetReading, read_fleet
 from relayconf.fleet.record import NOWHERE, Position
-from relayconf.fleet.view import View
+from relayconf.fleet.view import Next, View
 from relayconf.overrides.ttl import end_after
-from relayconf.state.clock import SYSTEM
+from relayconf.state.clock import SYSTEM, Clock
 from relayconf.state.directory import StateDirectory, make
 
 OPTIONS = FleetOptions("redis://127.0.0.1:1")
@@ -48,6 +48,60 @@ def viewed(*changes: Change) -> View:
 
 def read(state: StateDirectory) -> FleetReading:
     return read_fleet(state.path, OPTIONS)
+
+
+class Host:
+    """Processes of one host and their server, where a millisecond passes before each step."""
+
+    def __init__(self, directory: StateDirectory) -> None:
+        self.path = directory.path
+        self.now = 1000
+        self.boot = "one"
+        self.clock = Clock(lambda: self.now / 1000, lambda: self.now, lambda: self.boot)
+        self.server = MemoryServer(now_ms=lambda: self.now)
+        self.server.change(kill("A", "k1"))
+
+    def write(self, change: Change) -> None:
+        """Write a change of the one entry."""
+        self.now += 1
+        (item,) = self.server.snapshot().items
+        assert self.server.change(replace(change, expected=item.position)).accepted
+
+    def view(self) -> View:
+        """Return what a process that begins now knows."""
+        view = View(heartbeat_ms=1000, clock=self.clock)
+        self.now += 1
+        view.take_snapshot(self.server.snapshot(), view.moment())
+        return view
+
+    def compare(self, view: View) -> None:
+        """Let a process compare, and find all as it was."""
+        self.now += 1
+        assert view.compare(self.server.standing(), view.moment()) is Next.FOLLOW
+
+    def arrive(self, view: View) -> None:
+        """Let a process take in what it does not know yet."""
+        self.now += 1
+        assert view.take(self.server.after(view.known.position.revision)) is Next.FOLLOW
+
+    def keep(self, view: View) -> None:
+        """Let a process keep what it knows."""
+        Keeper(self.path).keep(view)
+
+    def kept(self) -> list[str]:
+        """Return the ids of the entries in the file."""
+        directory = make(self.path)
+        try:
+            known, _ = lastgood.read(directory)
+        finally:
+            directory.close()
+        return [entry.override.id for entry in known.entries]
+
+
+@pytest.fixture
+def host(state: StateDirectory) -> Host:
+    """Return a host whose server has one kill."""
+    return Host(state)
 
 
 class TestLastGood:
@@ -108,6 +162,61 @@ class TestLastGood:
         known, _ = lastgood.read(state)
         assert 2 == known.position.revision
         assert {"A", "B"} == {e.override.name for e in behind.known.in_force(SYSTEM)}
+
+
+class TestOneHost:
+    def test_who_has_not_heard_of_the_last_change(self, host: Host) -> None:
+        """Whoever compared last before a change puts that over no file of one that has it."""
+        ahead, behind = host.view(), host.view()
+        host.compare(behind)
+        host.write(restore("A", "r1"))
+        host.arrive(ahead)
+        host.keep(ahead)
+        host.keep(behind)
+        assert ["r1"] == host.kept()
+
+    def test_who_has_no_connection(self, host: Host) -> None:
+        """One that goes by the file goes by a change in it at once, compared since or not."""
+        ahead, behind = host.view(), host.view()
+        host.compare(behind)
+        host.write(restore("A", "r1"))
+        host.arrive(ahead)
+        host.keep(ahead)
+        assert () == Keeper(host.path).newer(behind.known).in_force(host.clock)
+
+    def test_who_loses_the_connection_after_the_last_change(self, host: Host) -> None:
+        """One that has a change goes back to no file of one that compared last before it."""
+        ahead, behind = host.view(), host.view()
+        host.compare(behind)
+        host.keep(behind)
+        host.write(restore("A", "r1"))
+        host.arrive(ahead)
+        assert ["k1"] == host.kept()
+        assert () == Keeper(host.path).newer(ahead.known).in_force(host.clock)
+
+    @pytest.mark.parametrize("boot", ["one", "another"])
+    def test_a_server_that_went_back(self, host: Host, boot: str) -> None:
+        """What a later comparison has found counts, though its revision is lower."""
+        dump = host.server.dump()
+        ahead = host.view()
+        host.write(restore("A", "r1"))
+        host.arrive(ahead)
+        host.keep(ahead)
+        host.server.restore(dump)
+        host.boot = boot
+        host.keep(host.view())
+        assert ["k1"] == host.kept()
+
+    def test_a_server_that_went_back_without_one(self, host: Host) -> None:
+        """One that has no connection goes back to that with the others of its host."""
+        dump = host.server.dump()
+        ahead = host.view()
+        host.write(restore("A", "r1"))
+        host.arrive(ahead)
+        host.server.restore(dump)
+        host.keep(host.view())
+        found = Keeper(host.path).newer(ahead.known).in_force(host.clock)
+        assert ["k1"] == [entry.override.id for entry in found]
 
 
 class TestQueue:
