@@ -5,7 +5,7 @@ one left behind ends when its call does. Python's own executor waits for its thr
 that one hung tool would keep the runner from stopping; these are daemons.
 
 To give a call to a thread and to hear from it through the event loop costs more than most calls
-take. So the loop waits for a moment where calls of the same kind were quick the last time.
+take. So the loop waits for a moment, unless the last call of the same kind was slow.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ MOST_THREADS = 64
 #: The moment, in seconds: a hundredth of what a timer may be late (design section 12). A thread
 #: that has a processor is woken, and has called a function that does little, within a fifth of it.
 MOMENT = 0.0005
+
+#: A call is quick, in seconds, where it takes less than to hear of its end through the event loop
+#: (docs/decisions/0142). To wait for a longer one would cost the others that call meanwhile more
+#: than it saves: they are served one after the other.
+QUICK = 0.00015
 
 
 class _Job:
@@ -75,8 +80,9 @@ class Threads:
 
         Args:
             function: what blocks.
-            kind: what is known to be quick, or not, by how long the last call of that kind took.
-                After a quick one the loop waits for ``MOMENT``, and the future may be done.
+            kind: what is known to be slow, or not, by whether the last call of that kind was
+                ``QUICK``. Unless it was not, the loop waits for ``MOMENT``, and the future may be
+                done.
 
         Raises:
             RuntimeError: it takes another thread, and the system has none.
@@ -128,7 +134,9 @@ class Threads:
         worker.gate.release()
         if not done.acquire(timeout=MOMENT):
             with self._lock:
+                # RACE: where it has ended meanwhile, its end is here, and told in no other way.
                 if job.state != "done":
+                    self._note(job, quick=False)
                     return self._promise(job)
         future = self._loop.create_future()
         _settle(future, job)
@@ -178,8 +186,9 @@ class Threads:
                     job.result = job.function()
                 except BaseException as error:  # noqa: BLE001 - the caller's, whatever it is
                     job.error = error
-            self._note(job, monotonic() - began)
+            quick = monotonic() - began < QUICK
             with self._lock:
+                self._note(job, quick=quick)
                 if job.state == "left behind":
                     self.left_behind -= 1
                     return
@@ -208,13 +217,14 @@ class Threads:
             self._idle.append(worker)
         return None
 
-    def _note(self, job: _Job, seconds: float) -> None:
+    def _note(self, job: _Job, *, quick: bool) -> None:
+        """Take in how quick a call is. The lock is held."""
         if job.kind is None:
             return
-        if seconds > MOMENT:
-            self._slow.add(job.kind)
-        else:
+        if quick:
             self._slow.discard(job.kind)
+        else:
+            self._slow.add(job.kind)
 
     def _tell(self, future: asyncio.Future[Any], job: _Job) -> bool:
         """Have the loop settle the future of a job; tell whether there is still a loop."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from relay.engine.threads import Threads
+from relay.engine.threads import QUICK, Threads
 
 
 def play(act: Callable[[Threads], Awaitable[None]], most: int = 2) -> None:
@@ -114,13 +115,47 @@ class TestMoment:
         async def act(threads: Threads) -> None:
             await threads.run(lambda: None)
             release = threading.Event()
-            slow = threads.run(release.wait, "slow")
+
+            def nap() -> bool:
+                # Its thread may have begun just now, on a machine that is busy.
+                time.sleep(QUICK)
+                return release.wait()
+
+            slow = threads.run(nap, "slow")
             assert not slow.done()
             release.set()
             assert await slow
             after = threads.run(lambda: "quick", "slow")
             assert not after.done()
             assert "quick" == await after
+
+        play(act)
+
+    def test_what_ends_within_the_moment_may_be_slow(self) -> None:
+        """Where a call takes longer than it saves, the next one of its kind goes on beside."""
+
+        async def act(threads: Threads) -> None:
+            await threads.run(lambda: time.sleep(2 * QUICK), "naps")
+            await threads.run(lambda: time.sleep(2 * QUICK), "naps")
+            beside = threads.run(lambda: "quick", "naps")
+            assert not beside.done()
+            assert "quick" == await beside
+
+        play(act)
+
+    def test_one_that_hangs_is_known_to_be_slow(self) -> None:
+        """While it has not ended, calls of its kind are not waited for, either."""
+
+        async def act(threads: Threads) -> None:
+            both = threading.Barrier(2)
+            await asyncio.gather(threads.run(both.wait), threads.run(both.wait))
+            release = threading.Event()
+            hangs = threads.run(release.wait, "hangs")
+            beside = threads.run(lambda: "quick", "hangs")
+            assert not beside.done()
+            assert "quick" == await beside
+            release.set()
+            assert await hangs
 
         play(act)
 
