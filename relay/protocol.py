@@ -211,13 +211,12 @@ def decode_request(data: bytes) -> Request:
         args = {}
     elif not isinstance(args, dict):
         raise BadRequest("args is not a JSON object")
-    timeout_ms = body.get("timeoutMs")
-    if timeout_ms is not None and (type(timeout_ms) is not int or timeout_ms < 0):
-        timeout_ms = _whole_ms(timeout_ms)
-    return Request(tool, call_id, args, timeout_ms)
+    return Request(tool, call_id, args, _timeout_ms(body.get("timeoutMs")))
 
 
-def _whole_ms(value: object) -> int:
+def _timeout_ms(value: object) -> Optional[int]:
+    if value is None:
+        return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:

@@ -188,11 +188,7 @@ class SessionDirectory:
         Raises:
             OSError: it cannot be published.
         """
-        name = request + RESPONSE_SUFFIX
-        try:
-            publish(self.fd, name, data, mode=self.mode, signal=self.signals)
-        except IsADirectoryError:
-            self.publish(name, data)
+        self.publish(request + RESPONSE_SUFFIX, data)
 
     def publish(self, name: str, data: bytes) -> None:
         """Publish a file; a directory that somebody put in its place is moved aside.

@@ -1,8 +1,9 @@
 """One request from its claim to its answer: read, judge, run within a deadline, publish, unlink.
 
-The loop never waits for an execution: what is asynchronous runs as a task, what blocks in a
-thread. Each request is answered once, by whatever comes first: its result, its deadline, or the
-stop of the runner. A request that is refused is answered with a code, and no other one notices.
+What is asynchronous runs as a task, what blocks in a thread; the loop waits for neither, save a
+moment for a thread (see ``Threads``). Each request is answered once, by whatever comes first: its
+result, its deadline, or the stop of the runner. A request that is refused is answered with a code,
+and no other one notices.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from types import CoroutineType
 from typing import Any
 
 from relay.engine.behind import Behind
@@ -182,7 +182,7 @@ class Execution:
         try:
             age, request = self._read()
             engine.behind.refuse(self._session, in_all=engine.left_behind)
-            tool = engine.tools.find(request.tool)
+            tool = engine.tools.get(request.tool)
             if engine.guard is None and (tool is None or self._is_quick(tool, request)):
                 tool = self._judge(tool, request)
                 self._judged = True
@@ -304,7 +304,7 @@ class Execution:
                 raise
             response = reply_to(error, request)
         self._engine.lingering.discard(self)
-        if self._behind and self._thread != "at work":
+        if self._thread != "at work":
             self._is_over()
         if not self._answered:
             self._answer(response)
@@ -325,7 +325,7 @@ class Execution:
             result = await (thread or self._give_to_thread(tool, request, self._call))
         else:
             result = tool.handler(request.args, self._call)
-        if type(result) is CoroutineType or inspect.isawaitable(result):
+        if inspect.isawaitable(result):
             result = await result
         return result
 

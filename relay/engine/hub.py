@@ -101,7 +101,11 @@ class Hub:
     """The wakes of one runner's loop. Belongs to the event loop that it is made in."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
+        self._begin_reading: Callable[[int, Callable[[], None]], None] = loop.add_reader
+        self._end_reading: Callable[[int], object] = loop.remove_reader
+        if isinstance(loop, ServingLoop):
+            self._begin_reading, self._end_reading = loop.serve_first, loop.stop_serving
         self._fd = -1
         self._watches: dict[int, Watch] = {}
         self._noticed: dict[int, OnChange] = {}
@@ -130,11 +134,7 @@ class Hub:
         for _ in range(_READS):
             if self._fd < 0:
                 break
-            try:
-                events = inotify.read_events(self._fd)
-            except OSError as error:
-                self._fail(error)
-                break
+            events = self._read()
             act = self._hand_out(events) or act
             if len(events) < _FEW:
                 break
@@ -187,10 +187,7 @@ class Hub:
             raise OSError("the hub is closed")
         if self._fd < 0:
             self._fd = inotify.init()
-            if isinstance(self._loop, ServingLoop):
-                self._loop.serve_first(self._fd, self._readable)
-            else:
-                self._loop.add_reader(self._fd, self._readable)
+            self._begin_reading(self._fd, self._readable)
         return self._fd
 
     def _remove(self, wd: int) -> None:
@@ -283,10 +280,7 @@ class Hub:
             self._timer.cancel()
             self._timer = None
         if self._fd >= 0:
-            if isinstance(self._loop, ServingLoop):
-                self._loop.stop_serving(self._fd)
-            else:
-                self._loop.remove_reader(self._fd)
+            self._end_reading(self._fd)
             os.close(self._fd)
             self._fd = -1
 

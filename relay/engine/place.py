@@ -310,11 +310,10 @@ class Place:
             self.unannounced = ""
             return
         try:
-            data = self._told(directory)
-            directory.publish(RELAY_JSON, data)
-            if data != (data := self._told(directory)):
-                # It turned out that here nothing can be signalled.
+            # A second time where the first shows that nothing can be signalled here.
+            while self._announced != (data := self._told(directory)):
                 directory.publish(RELAY_JSON, data)
+                self._announced = data
         except OSError as error:
             reason = error.strerror or str(error)
             if reason != self.unannounced:
@@ -322,7 +321,6 @@ class Place:
             self.unannounced = reason
             return
         self.unannounced = ""
-        self._announced = data
         # RACE: what a writer puts there in this instant is taken for what was published; it
         # misleads its own session, as it always can.
         self._published = _identity(directory, RELAY_JSON)

@@ -1,4 +1,4 @@
-"""What a request is answered with when it is no result: an error, and the words for it."""
+"""What a request is answered with: what its tool gave, or an error and the words for it."""
 
 from __future__ import annotations
 

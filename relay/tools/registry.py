@@ -255,10 +255,6 @@ class Registry(Mapping[str, Tool]):
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]
 
-    def find(self, name: str) -> Tool | None:
-        """Return the tool of that name, where there is one."""
-        return self._tools.get(name)
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)
 
