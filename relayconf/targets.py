@@ -91,15 +91,19 @@ def _load_yaml(path: str) -> Contract:
 
 
 def _import(target: str, module: str, name: str) -> Type[Settings]:
+    from contextlib import redirect_stdout  # noqa: PLC0415 - only where somebody's code is imported
+
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` would: the project one stands in
     try:
-        found: Optional[Any] = getattr(importlib.import_module(module), name, None)
+        # What it prints is no part of a command's answer.
+        with redirect_stdout(sys.stderr):
+            found: Optional[Any] = getattr(importlib.import_module(module), name, None)
     except ImportError as error:
         raise TargetError(f"cannot import {module!r} for target {target!r}: {error}") from None
     except RelayconfError:
         raise
-    except Exception as error:  # noqa: BLE001 - a module of the user's may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's module may raise anything
         reason = f"{type(error).__name__}: {error}"
         raise TargetError(f"importing {module!r} for target {target!r} failed: {reason}") from None
     if not hasattr(found, "__contract__"):

@@ -312,7 +312,7 @@ def _complaint(desk: Desk, proof: Proof, *, written: bool) -> str | None:
     if not proof.concerned:
         where = f"no live instance in {desk.path} declares it"
         doubt = f"is this the right directory and user (uid {os.geteuid()})?"
-        return f"{where}; {doubt}" + (" the override is written all the same" if written else "")
+        return f"{where}; {doubt}" + (" the change is written all the same" if written else "")
     if proof.settling and not proof.missing:
         return "the state directory was made just now; instances may not be back in it yet"
     return None

@@ -58,6 +58,29 @@ class TestShow:
         assert "two targets are named, relay and relayconf" in result.stderr
         assert 0 == relayconf("show", "relay", "--target", "relay").returncode
 
+    def test_a_class_whose_module_prints(self, tmp_path: Path) -> None:
+        """What a module prints while it is imported is no part of the answer."""
+        lines = (
+            "from typing import Annotated",
+            "from relayconf import Settings, load",
+            "from relayconf.declare import Doc, Env",
+            "class App(Settings, target='app', prefix='APP_'):",
+            "    size: Annotated[int, Env('APP_SIZE'), Doc('How many.')] = 3",
+            "print(load(App).current.size)",
+        )
+        (tmp_path / "app.py").write_text("\n".join(lines))
+        result = relayconf("show", "app:App", "--json", cwd=tmp_path)
+        assert (0, "3\n") == (result.returncode, result.stderr)
+        assert 3 == setting(json.loads(result.stdout), "APP_SIZE")["value"]
+
+    def test_a_module_that_ends_its_process(self, tmp_path: Path) -> None:
+        """It ends no command of somebody else's: that is an error like any other in it."""
+        (tmp_path / "bye.py").write_text("import sys\nsys.exit(5)\n")
+        result = relayconf("show", "bye:App", cwd=tmp_path)
+        assert (2, "") == (result.returncode, result.stdout)
+        said = "relayconf: importing 'bye' for target 'bye:App' failed: SystemExit: 5\n"
+        assert said == result.stderr
+
     def test_document(self) -> None:
         """The answer has the documented fields, and those of a flag where it is one."""
         answer = show("--deployment", "prod")
