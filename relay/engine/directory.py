@@ -58,7 +58,7 @@ class SessionDirectory:
 
     ``identity`` is its device and inode, which no other directory has while it is held. It stays
     open until it is retired and its last user has released it. ``signals`` is whether what is
-    published in it is signalled (see ``protocol.SIGNALS``); that ends where it cannot be.
+    published in it is to be signalled (see ``protocol.SIGNALS``).
 
     Raises:
         OSError: it cannot be opened, or is no directory.
@@ -190,18 +190,20 @@ class SessionDirectory:
         """
         self.publish(request + RESPONSE_SUFFIX, data)
 
-    def publish(self, name: str, data: bytes) -> None:
+    def publish(self, name: str, data: bytes) -> bool:
         """Publish a file; a directory that somebody put in its place is moved aside.
+
+        Returns:
+            Whether it was signalled.
 
         Raises:
             OSError: it cannot be published.
         """
-        signals = self.signals
         try:
-            self.signals = publish(self.fd, name, data, mode=self.mode, signal=signals)
+            return publish(self.fd, name, data, mode=self.mode, signal=self.signals)
         except IsADirectoryError:
             self.set_aside(name)
-            self.signals = publish(self.fd, name, data, mode=self.mode, signal=signals)
+            return publish(self.fd, name, data, mode=self.mode, signal=self.signals)
 
     def remove(self, name: str) -> None:
         """Remove a claim, whatever the writer made of it."""

@@ -312,7 +312,7 @@ class Place:
         try:
             # A second time where the first shows that nothing can be signalled here.
             while self._announced != (data := self._told(directory)):
-                directory.publish(RELAY_JSON, data)
+                directory.signals = directory.publish(RELAY_JSON, data)
                 self._announced = data
         except OSError as error:
             reason = error.strerror or str(error)
