@@ -48,6 +48,8 @@ class Lingering:
         server's word counts. A kill that had acted and in whose place the server still has what
         the kill was made in view of is lost there, and stays.
 
+        One that is what is known of its entry is there, too: what waits behind it builds upon it.
+
         Args:
             queue: as it is now, read after what is known.
             known: of the fleet.
@@ -71,6 +73,7 @@ class Lingering:
                 self._lost[change.id] = change
         lingers = (change for change, _ in self._gone.values())
         changes = (*self._lost.values(), *lingers, *queue.changes)
+        settled -= {entry.override.id for entry in known.entries}
         return queue._replace(changes=tuple(c for c in changes if c.id not in settled))
 
 

@@ -6,14 +6,14 @@ file. Nothing here talks to a server, nothing raises, and what is wrong is a pro
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from relayconf.errors import StateError
 from relayconf.fleet import lastgood, waiting
 from relayconf.fleet.known import BLIND, STALE, UNKNOWN, Known, Moment
 from relayconf.fleet.options import FleetOptions
 from relayconf.fleet.record import NOWHERE, FleetEntry, Key, Position
-from relayconf.overrides.ttl import left_ms
+from relayconf.overrides.ttl import is_over, left_ms
 from relayconf.problems import Problem
 from relayconf.state.clock import SYSTEM, Clock
 from relayconf.state.directory import find
@@ -30,7 +30,8 @@ class FleetReading(NamedTuple):
         position: the change up to which the fleet is known.
         entries: everything in force, for whichever deployment and host.
         freshness: ``fresh``, ``stale`` or ``blind``.
-        pending: the ids of this host's changes that are in force here and wait for the server.
+        pending: the ids of this host's changes that count here and wait for the server; not those
+            that others have overtaken.
         problems: what a person should hear of.
         latest: what stands at the server for each key, tombstones too: what a change of it has to
             be in view of.
@@ -120,8 +121,7 @@ def reading_of(
         since: when somebody began to follow, who is not blind at once.
         faults: what was wrong with files.
     """
-    there = {entry.override.id for entry in known.entries}
-    pending = [each for each in queue.changes if each.id not in there]
+    waits = _weigh(known, queue.changes, clock)
     freshness = known.freshness(clock, options.blind_after_ms, since)
     problems = list(_problems(known, freshness, options))
     if freshness == STALE and not known.lost and not _has_just_begun(since, clock):
@@ -132,17 +132,19 @@ def reading_of(
         _problem("fleet-damaged", f"{waiting.NAME}: a change cannot be used: {fault}")
         for fault in queue.faults
     )
-    if pending:
-        names = ", ".join(sorted({excerpt(each.entry.override.name, 100) for each in pending}))
-        text = (
-            f"{len(pending)} change(s) wait for the fleet's server, in force on this host: {names}"
-        )
-        problems.append(_problem("fleet-pending", text))
+    for changes, what in (
+        (waits.pending, "in force on this host"),
+        (waits.overtaken, "not in force, since others have changed the same meanwhile"),
+    ):
+        if changes:
+            names = ", ".join(sorted({excerpt(w.entry.override.name, 100) for w in changes}))
+            text = f"{len(changes)} change(s) wait for the fleet's server, {what}: {names}"
+            problems.append(_problem("fleet-pending", text))
     return FleetReading(
         known.position,
-        _overlaid(known.in_force(clock), pending, clock),
+        _overlaid(known.in_force(clock), waits.on_top),
         freshness,
-        tuple(each.id for each in pending),
+        tuple(each.id for each in waits.pending),
         tuple(problems),
         known.entries,
     )
@@ -155,19 +157,56 @@ def next_end_ms(reading: FleetReading, clock: Clock) -> Optional[float]:
     return min(coming) if coming else None
 
 
+class _Weighed(NamedTuple):
+    """What waits, by what it means here.
+
+    Attributes:
+        on_top: what is put on top of what is known, by key; a tombstone takes away what is there.
+        pending: the changes that count.
+        overtaken: those that do not.
+    """
+
+    on_top: Dict[Key, FleetEntry]
+    pending: List[waiting.Waiting]
+    overtaken: List[waiting.Waiting]
+
+
+def _weigh(known: Known, changes: Tuple[waiting.Waiting, ...], clock: Clock) -> _Weighed:
+    """Weigh what waits as the server will: the last change of a key counts, and a kill always.
+
+    A value or a restore counts where it was made in view of what is known, or builds upon a change
+    that was. Elsewhere it takes back what this host has changed itself, and nothing else: whoever
+    is told up to where this process follows takes it for one that goes by all of that.
+    """
+    there = {entry.key: entry for entry in known.entries}
+    weighed = _Weighed({}, [], [])
+    built: Set[Key] = set()
+    for change in changes:
+        key, entry = change.entry.key, there.get(change.entry.key)
+        if entry is not None and entry.override.id == change.id:
+            # The server has it already; what waits behind it builds upon it.
+            built.add(key)
+            weighed.on_top.pop(key, None)
+            continue
+        if entry is None or change.expected[:2] == (entry.epoch, entry.revision):
+            built.add(key)
+        counts = key in built or change.entry.is_kill
+        (weighed.pending if counts else weighed.overtaken).append(change)
+        if is_over(change.entry.override.end, clock):
+            # It never gets to the server, and what it was to replace stays.
+            continue
+        if counts:
+            weighed.on_top[key] = change.entry
+        else:
+            weighed.on_top.pop(key, None)
+    return weighed
+
+
 def _overlaid(
-    entries: Tuple[FleetEntry, ...], pending: List[waiting.Waiting], clock: Clock
+    entries: Tuple[FleetEntry, ...], on_top: Dict[Key, FleetEntry]
 ) -> Tuple[FleetEntry, ...]:
-    """Put what waits on top: the last change of a key counts, and a tombstone takes it away."""
-    if not pending:
-        return entries
-    own: Dict[Key, FleetEntry] = {each.entry.key: each.entry for each in pending}
-    kept = [entry for entry in entries if entry.key not in own]
-    for entry in own.values():
-        left = left_ms(entry.override.end, clock)
-        if not entry.tombstone and (left is None or left > 0):
-            kept.append(entry)
-    return tuple(kept)
+    kept = [entry for entry in entries if entry.key not in on_top]
+    return (*kept, *(entry for entry in on_top.values() if not entry.tombstone))
 
 
 def _problems(known: Known, freshness: str, options: FleetOptions) -> List[Problem]:

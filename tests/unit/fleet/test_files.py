@@ -231,8 +231,9 @@ class TestQueue:
 
     def test_a_restore_that_waits_releases(self, state: StateDirectory) -> None:
         """A tombstone that waits takes the fleet's kill out of force on this host."""
-        lastgood.write(state, viewed(kill("A", "k1")).known)
-        Pending(state).add([restore("A", "r1")])
+        known = viewed(kill("A", "k1")).known
+        lastgood.write(state, known)
+        Pending(state).add([restore("A", "r1", known.position)])
         assert () == read(state).entries
 
     def test_the_last_change_counts(self, state: StateDirectory) -> None:
