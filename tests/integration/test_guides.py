@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-GUIDES = ("library.md", "pydantic-settings.md")
+GUIDES = ("calling.md", "library.md", "pydantic-settings.md")
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"# ([\w.-]+)\n")
