@@ -107,7 +107,7 @@ def _tools(settings: RelaySettings) -> Iterator[Finding]:
         for line in str(error).split("\n"):
             yield Finding("tools", PROBLEM, line, "mend the tools file")
     else:
-        yield Finding("tools", OK, f"{settings.tools_file} offers {len(tools)} tools")
+        yield Finding("tools", OK, f"{settings.tools_file} offers {len(tools)} tool(s)")
 
 
 def _state(live: Live[RelaySettings]) -> Iterator[Finding]:
