@@ -76,7 +76,7 @@ class Follower:
         self._changed = changed
         self._opening = opening
         self._clock = clock
-        self._keeper = Keeper(path, group=group)
+        self._keeper = Keeper(path, group=group, clock=clock)
         self._view = View(heartbeat_ms=options.heartbeat_ms, clock=clock)
         self._fault = self._keeper.load(self._view)
         self._begun: Moment = self._view.moment()

@@ -13,6 +13,7 @@ from relayconf.errors import StateError
 from relayconf.fleet import lastgood
 from relayconf.fleet.known import Known, Moment
 from relayconf.fleet.view import View
+from relayconf.state.clock import SYSTEM, Clock
 from relayconf.state.directory import StateDirectory, find
 
 
@@ -22,11 +23,15 @@ class Keeper:
     Args:
         path: the state directory; with ``None`` nothing is kept.
         group: the group that shares it.
+        clock: of this host.
     """
 
-    def __init__(self, path: str | None, *, group: str | None = None) -> None:
+    def __init__(
+        self, path: str | None, *, group: str | None = None, clock: Clock = SYSTEM
+    ) -> None:
         self._path = path
         self._group = group
+        self._clock = clock
         self._identity: object = None
         self._gist: object = None
 
@@ -50,8 +55,8 @@ class Keeper:
         there = self._read()
         if there is None:
             return known
-        first, second = (there, known) if _is_ahead(there, known) else (known, there)
-        view = View(first, heartbeat_ms=known.heartbeat_ms)
+        first, second = (there, known) if self._is_ahead(there, known) else (known, there)
+        view = View(first, heartbeat_ms=known.heartbeat_ms, clock=self._clock)
         view.absorb(second)
         return view.known._replace(taken=known.taken)
 
@@ -92,7 +97,8 @@ class Keeper:
             if fault is None:
                 view.absorb(there)
             known = view.known
-            if fault is None and there.position != known.position and _is_ahead(there, known):
+            other = fault is None and there.position != known.position
+            if other and self._is_ahead(there, known):
                 # RACE: another process has asked since; what this one knows is older.
                 return
             if fault is not None or _gist(there) != _gist(known):
@@ -111,6 +117,21 @@ class Keeper:
         if position != known.position or old:
             lastgood.write_stamp(directory, known.position, known.checked)
 
+    def _is_ahead(self, there: Known, ours: Known) -> bool:
+        """Whether a file counts before what is known: what was true later, else what is longer."""
+        if there.checked is None or ours.checked is None:
+            return there.checked is not None
+        if there.checked[0] != ours.checked[0]:
+            # Whoever has asked since this boot knows better than who knows what was kept before it.
+            return there.checked[0] == self._clock.boot_id()
+        # What was all that there was after the server had had the other's change is later.
+        if there.checked[1] > _had(ours, ours.checked):
+            return True
+        if ours.checked[1] > _had(there, there.checked):
+            return False
+        theirs, known = there.position, ours.position
+        return theirs.epoch == known.epoch and theirs.revision > known.revision
+
     def open(self) -> StateDirectory | None:
         """Return the state directory, for the caller to close; ``None`` where there is none."""
         if self._path is None:
@@ -120,21 +141,6 @@ class Keeper:
         except StateError:
             # Whoever reads the overrides says so already.
             return None
-
-
-def _is_ahead(there: Known, ours: Known) -> bool:
-    """Whether a file counts before what is known: what was true later, and else what is longer."""
-    if there.checked is None or ours.checked is None:
-        return there.checked is not None
-    if there.checked[0] != ours.checked[0]:
-        return False
-    # What was all that there was after the server had had the other's change is later.
-    if there.checked[1] > _had(ours, ours.checked):
-        return True
-    if ours.checked[1] > _had(there, there.checked):
-        return False
-    theirs, known = there.position, ours.position
-    return theirs.epoch == known.epoch and theirs.revision > known.revision
 
 
 def _had(known: Known, checked: Moment) -> int:

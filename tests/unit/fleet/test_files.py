@@ -86,7 +86,12 @@ class Host:
 
     def keep(self, view: View) -> None:
         """Let a process keep what it knows."""
-        Keeper(self.path).keep(view)
+        Keeper(self.path, clock=self.clock).keep(view)
+
+    def newer(self, view: View) -> list[str]:
+        """Return the ids of what is in force for a process that has no connection."""
+        found = Keeper(self.path, clock=self.clock).newer(view.known)
+        return [entry.override.id for entry in found.in_force(self.clock)]
 
     def kept(self) -> list[str]:
         """Return the ids of the entries in the file."""
@@ -182,7 +187,7 @@ class TestOneHost:
         host.write(restore("A", "r1"))
         host.arrive(ahead)
         host.keep(ahead)
-        assert () == Keeper(host.path).newer(behind.known).in_force(host.clock)
+        assert [] == host.newer(behind)
 
     def test_who_loses_the_connection_after_the_last_change(self, host: Host) -> None:
         """One that has a change goes back to no file of one that compared last before it."""
@@ -192,7 +197,7 @@ class TestOneHost:
         host.write(restore("A", "r1"))
         host.arrive(ahead)
         assert ["k1"] == host.kept()
-        assert () == Keeper(host.path).newer(ahead.known).in_force(host.clock)
+        assert [] == host.newer(ahead)
 
     @pytest.mark.parametrize("boot", ["one", "another"])
     def test_a_server_that_went_back(self, host: Host, boot: str) -> None:
@@ -215,8 +220,34 @@ class TestOneHost:
         host.arrive(ahead)
         host.server.restore(dump)
         host.keep(host.view())
-        found = Keeper(host.path).newer(ahead.known).in_force(host.clock)
-        assert ["k1"] == [entry.override.id for entry in found]
+        found = host.newer(ahead)
+        assert ["k1"] == found
+
+    def test_a_restore_after_a_boot(self, host: Host) -> None:
+        """One that knows what was kept before the boot goes by the file of one that has asked."""
+        host.keep(host.view())
+        host.boot = "another"
+        behind = View(heartbeat_ms=1000, clock=host.clock)
+        Keeper(host.path, clock=host.clock).load(behind)
+        assert ["k1"] == host.newer(behind)
+        ahead = host.view()
+        host.write(restore("A", "r1"))
+        host.arrive(ahead)
+        host.keep(ahead)
+        assert [] == host.newer(behind)
+        # Its server is empty, say, so that it has nothing newer to keep.
+        host.keep(behind)
+        assert ["r1"] == host.kept()
+
+    def test_what_was_kept_before_the_boot(self, host: Host) -> None:
+        """One that has asked since goes back to no file from before."""
+        before, ahead = host.view(), host.view()
+        host.write(restore("A", "r1"))
+        host.arrive(ahead)
+        host.keep(before)
+        host.boot = "another"
+        host.compare(ahead)
+        assert [] == host.newer(ahead)
 
 
 class TestQueue:
