@@ -32,7 +32,10 @@ class _Selector(selectors.DefaultSelector):
             if key.fd == self.first:
                 del ready[at]
                 self.callback()
-                break
+                # It may have ended what else is ready, and the number be another's by now. What is
+                # changed and ready nevertheless, comes again in the next turn.
+                now = self.get_map()
+                return [each for each in ready if now.get(each[0].fd) is each[0]]
         return ready
 
 
@@ -53,7 +56,9 @@ class ServingLoop(asyncio.SelectorEventLoop):
         def call() -> None:
             try:
                 callback()
-            except Exception as error:  # noqa: BLE001 - as of every callback of a loop
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - as of every callback of a loop
                 context = {"message": f"Exception in {callback!r}", "exception": error}
                 self.call_exception_handler(context)
 

@@ -122,6 +122,68 @@ class TestServingLoop:
         loop.run_forever()
         assert ["no such luck"] == [str(each["exception"]) for each in told]
 
+    def test_a_cancellation_is_no_end_of_the_loop(
+        self, loop: ServingLoop, pipes: tuple[Pipe, Pipe]
+    ) -> None:
+        """What a loop survives of its other callbacks, it survives of this one."""
+        _, pipe = pipes
+        told: list[dict[str, Any]] = []
+
+        def fail() -> None:
+            pipe.empty()
+            raise asyncio.CancelledError
+
+        loop.set_exception_handler(lambda _, context: told.append(context))
+        loop.serve_first(pipe.out, fail)
+        loop.call_later(0.01, loop.stop)
+        loop.run_forever()
+        assert [asyncio.CancelledError] == [type(each["exception"]) for each in told]
+
+    def test_an_interrupt_is(self, loop: ServingLoop, pipes: tuple[Pipe, Pipe]) -> None:
+        """It ends the loop, which can go on afterwards."""
+        _, pipe = pipes
+        seen: list[str] = []
+
+        def serve() -> None:
+            pipe.empty()
+            seen.append("served")
+            if len(seen) == 1:
+                raise KeyboardInterrupt
+            loop.stop()
+
+        loop.serve_first(pipe.out, serve)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_forever()
+        pipe.write()
+        loop.run_forever()
+        assert ["served"] * 2 == seen
+
+    def test_a_number_that_it_gives_to_another(
+        self, loop: ServingLoop, pipes: tuple[Pipe, Pipe]
+    ) -> None:
+        """A reader that was ready is closed by it, and one that is opened instead is heard."""
+        old, first = pipes
+        seen: list[str] = []
+
+        def serve() -> None:
+            first.empty()
+            loop.remove_reader(old.out)
+            new = Pipe()
+            # The new one's end takes the number of the old one's.
+            os.dup2(new.out, old.out)
+            new.close()
+            loop.add_reader(old.out, hear)
+
+        def hear() -> None:
+            seen.append("new")
+            loop.stop()
+
+        loop.add_reader(old.out, seen.append, "old")
+        loop.serve_first(first.out, serve)
+        loop.call_later(30, loop.stop)
+        loop.run_forever()
+        assert ["new"] == seen
+
     def test_it_ends(self, loop: ServingLoop, pipes: tuple[Pipe, Pipe]) -> None:
         """Ended, it is not called any more, and its number may be another reader's."""
         _, pipe = pipes
