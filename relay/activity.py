@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import select
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Dict, List, Optional, Set, Tuple
@@ -160,23 +161,34 @@ class DirectoryWatch(TimerOnly):
         endings: what a name must end with to be activity, in bytes; the others pass unseen.
             Default: any name.
 
-    ``keys`` are the keys of the directories that are watched now, each with its number of users;
-    one whose directory is gone is no longer among them.
+    ``keys`` are the keys of the directories that are watched now, each with what its users have
+    asked for; one whose directory is gone is no longer among them.
     """
 
     def __init__(self, endings: Tuple[bytes, ...] = (b"",)) -> None:
         super().__init__()
         self._endings = endings
         self._fd = -1
-        self.keys: Dict[int, int] = {}
+        self.keys: Dict[int, List[int]] = {}
         self._hints: List[Hint] = []
         self._warned: Set[Optional[int]] = set()
         self._dropped = False
 
-    def add(self, path: str, appearing: int = inotify.IN_MOVED_TO) -> Optional[int]:
+    def add(
+        self,
+        path: str,
+        appearing: int = inotify.IN_MOVED_TO,
+        *,
+        instead: Optional[Tuple[int, int]] = None,
+    ) -> Optional[int]:
         """Watch the directory at ``path``; the same directory may be added more than once.
 
-        ``appearing`` is the event by which a name is taken to appear; the last ``add`` decides.
+        Args:
+            path: the directory.
+            appearing: the event by which a name is taken to appear. What others have asked for in
+                the same directory is reported as well.
+            instead: what the caller discards next, as a key and an event: if nobody else has asked
+                for that event, it is no longer reported.
 
         Returns:
             A key that ``take`` and ``discard`` know it by, or ``None`` where it cannot be
@@ -189,20 +201,37 @@ class DirectoryWatch(TimerOnly):
             try:
                 if self._fd < 0:
                     self._open()
-                key = inotify.add_watch(self._fd, path, appearing | _MASK)
+                # A directory has one watch in an instance; this takes nothing from its other users.
+                key = inotify.add_watch(self._fd, path, appearing | _MASK | inotify.IN_MASK_ADD)
+                asked = self.keys.setdefault(key, [])
+                asked.append(appearing)
+                if instead is not None and instead[0] == key:
+                    self._narrow(path, asked, instead[1])
             except OSError as error:
                 self._warn_once(error.errno, f"{path!r}: polling, not watching: {error.strerror}")
                 return None
-            self.keys[key] = self.keys.get(key, 0) + 1
             return key
 
-    def discard(self, key: int) -> None:
+    def _narrow(self, path: str, asked: List[int], instead: int) -> None:
+        """Have no more reported than is asked for, once one ``instead`` is discarded."""
+        left = asked.copy()
+        if instead in left:
+            left.remove(instead)
+        wanted = _MASK
+        for appearing in left:
+            wanted |= appearing
+        if not wanted & instead:
+            # RACE: where the path is gone by now, more than that is reported.
+            with suppress(OSError):
+                inotify.add_watch(self._fd, path, wanted)
+
+    def discard(self, key: int, appearing: int = inotify.IN_MOVED_TO) -> None:
         """Undo one ``add``; with the last, the directory is no longer watched."""
         with self._lock:
-            left = self.keys.get(key, 0) - 1
-            if left > 0:
-                self.keys[key] = left
-            elif self.keys.pop(key, None) is not None and self._fd >= 0:
+            asked = self.keys.get(key, [])
+            if appearing in asked:
+                asked.remove(appearing)
+            if not asked and self.keys.pop(key, None) is not None and self._fd >= 0:
                 try:
                     inotify.rm_watch(self._fd, key)
                 except OSError:

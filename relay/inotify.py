@@ -29,6 +29,7 @@ IN_ONLYDIR = 0x01000000
 IN_DONT_FOLLOW = 0x02000000
 IN_EXCL_UNLINK = 0x04000000
 IN_MASK_CREATE = 0x10000000
+IN_MASK_ADD = 0x20000000
 IN_ISDIR = 0x40000000
 
 #: The watched directory itself went away, or is no longer watched.

@@ -2,9 +2,10 @@
 
 ``Exchange.steps`` is a generator: it does the file operations and yields seconds wherever a call
 waits. Whoever drives it (a thread, an event loop) waits as it likes, at most so long, and sends
-back whether there may be something to see; closing it takes the request back. Its first step yields
-before anything is published, so that the driver can listen first, and takes what ``Wakes.listen``
-says. So the call is written once, and waiting once for each way of waiting. Ground floor.
+back whether there may be something to see; closing it takes the request back. Its first step looks
+where the directory is, and yields before anything is published, so that the driver can listen
+first; it takes what ``Wakes.listen`` says. So the call is written once, and waiting once for each
+way of waiting. Ground floor.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Callable, Dict, Generator, NamedTuple, Optional
 
 from relay.client.directory import Directory, Held
 from relay.client.options import OptionsSource
-from relay.client.wakes import Waiter
+from relay.client.wakes import LONGEST_WAIT, Waiter
 from relay.errors import CallError, CallTimeout, CannotPublish, NoDirectory, RelayError, call_error
 from relay.protocol import (
     REQUEST_SUFFIX,
@@ -28,10 +29,6 @@ from relay.protocol import (
     new_id,
     publish,
 )
-
-#: The longest wait without a look: relay.json's changes reach a polling writer within it
-#: (design section 7).
-LONGEST_WAIT = 1.0
 
 #: Looks before a watch is armed, where ``watch_after`` asks for them: the first after 0.25 ms, a
 #: quarter of a usual round trip, then each half as long again, up to 2 ms.
@@ -97,6 +94,8 @@ class Exchange:
             RelayError: as ``relay.client.writer.Writer.call`` says.
         """
         refusals = 0
+        # No event tells of a link or a mount that leads elsewhere now, or of another parent.
+        self.waiter.held = self._directory.current()
         heard = yield 0.0
         try:
             while True:
@@ -111,6 +110,7 @@ class Exchange:
                 if self._clock() >= self._deadline:
                     return self._settle(response)
                 heard = False
+                self.waiter.held = self._directory.current()
                 self._name_anew()
         finally:
             if self.state == ASKED:
@@ -126,8 +126,8 @@ class Exchange:
     def _ask(self) -> None:
         """Publish the request.
 
-        It goes to the directory as it was at the last look, by the options of then. Where a change
-        would not be heard of, that is looked at while the runner works (``_catch_up``).
+        That goes by the options of the last look. Where a change would not be heard of, relay.json
+        is looked at while the runner works (``_catch_up``).
         """
         now = self._clock()
         if self._begun is None:
@@ -189,24 +189,16 @@ class Exchange:
                     interval = min(interval * 2, self._options.poll_max)
             response = self._look()
             if response is not None:
+                if self.waiter.lease is not None:
+                    self._heard_of_it(woken=woken)
                 return response
             if look_around():
                 interval, idle = self._options.poll, 0
             look_around = self._look_around
 
     def _catch_up(self) -> bool:
-        """Take in what has changed since the last call, and tell whether the options have.
-
-        Raises:
-            NoDirectory: there is none any more, and nobody has the request.
-        """
-        try:
-            changed = self._refresh()
-        except NoDirectory:
-            # RACE: a runner that holds the old directory may have it, and will answer there.
-            if self._withdraw():
-                raise
-            return False
+        """Take in what has changed since the last call, and tell whether the options have."""
+        changed = self._look_around()
         if changed and self._own_timeout is None and self._begun is not None:
             before, self._timeout = self._timeout, self._options.timeout
             if before != self._timeout:
@@ -224,6 +216,13 @@ class Exchange:
             return self._refresh()
         except NoDirectory:
             return False
+
+    def _heard_of_it(self, *, woken: bool) -> None:
+        """Take note whether a watch has told of the answer, or only the poll found it."""
+        self._source.heard(heard=woken)
+        if not woken:
+            # What else is not heard of, nobody knows: the next call makes a watch, and looks.
+            self.waiter.held.leases.clear()
 
     def _glance(self) -> Generator[float, bool, Optional[Response]]:
         """Look at short intervals before a watch is made."""

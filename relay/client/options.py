@@ -103,6 +103,7 @@ class OptionsSource:
     def __init__(self, own: Own) -> None:
         self._own = own
         self._read: Tuple[Optional[_Stamp], Optional[Options]] = (None, None)
+        self._unheard = 0
 
     def latest(self, held: Held) -> Options:
         """Return the options as of the last look, where there was one."""
@@ -117,6 +118,17 @@ class OptionsSource:
             options = decide((told(held) if now else None) or NOTHING_TOLD, self._own)
             self._read = (now, options)
         return options
+
+    def heard(self, *, heard: bool) -> None:
+        """Take note whether a watch has told of an answer.
+
+        After two in a row that it was silent about, their runner does not signal, whatever
+        relay.json says: one that was killed has left it. That is believed again when it changes.
+        """
+        self._unheard = 0 if heard else self._unheard + 1
+        stamp, options = self._read
+        if self._unheard > 1 and options is not None:
+            self._read = (stamp, options._replace(signals=False))
 
 
 def own_texts(environ: Mapping[str, str]) -> Own:

@@ -11,12 +11,16 @@ from __future__ import annotations
 import os
 from threading import Lock
 from time import monotonic, sleep
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from relay import inotify
 from relay.activity import CLOSED, LOOK_EVERYWHERE, DirectoryWatch, Hint
 from relay.client.directory import Held
 from relay.protocol import RELAY_JSON, RESPONSE_SUFFIX
+
+#: Seconds that are gone by events alone: a file system may be silent about some of them, or all.
+#: relay.json's changes reach a polling writer within them, too (design section 7).
+LONGEST_WAIT = 1.0
 
 #: What a writer waits for. Its own requests and their claims appear beside it, and wake nobody.
 _ENDINGS = (RESPONSE_SUFFIX.encode(), RELAY_JSON.encode())
@@ -25,19 +29,20 @@ _ENDINGS = (RESPONSE_SUFFIX.encode(), RELAY_JSON.encode())
 class Lease:
     """A watch on one directory, given up when the last reference to it goes.
 
-    ``signals`` is what ``Waiter.signals`` was when it was armed; ``news`` how much news there had
-    been when somebody who waits on it was last told.
+    ``appearing`` is the event that it was armed for. ``news`` is how much news there had been when
+    somebody who waits on it last looked around, and ``until`` when that was too long ago.
     """
 
-    def __init__(self, key: int, given_up: List[int], *, signals: bool) -> None:
+    def __init__(self, key: int, appearing: int, given_up: List[Tuple[int, int]]) -> None:
         self.key = key
-        self.signals = signals
+        self.appearing = appearing
         self.news = -1
+        self.until = 0.0
         self._given_up = given_up
 
     def __del__(self) -> None:
         # It may go at any moment in any thread, so it takes no lock: it only leaves a note.
-        self._given_up.append(self.key)
+        self._given_up.append((self.key, self.appearing))
 
 
 class Waiter:
@@ -48,7 +53,10 @@ class Waiter:
     belongs to the waiting place.
     """
 
-    __slots__ = ("at", "future", "gate", "held", "name", "signals", "watch", "woken")
+    __slots__ = (
+        *("held", "name", "watch", "signals"),
+        *("at", "future", "gate", "lease", "looks", "woken"),
+    )
 
     def __init__(self, held: Held, *, watch: bool, signals: bool = False) -> None:
         self.held = held
@@ -56,6 +64,9 @@ class Waiter:
         self.watch = watch
         self.signals = signals
         self.at: Optional[Hint] = None
+        self.lease: Optional[Lease] = None
+        #: What its lease's ``news`` and ``until`` are once it has looked around.
+        self.looks: Optional[Tuple[int, float]] = None
         self.woken = False
         #: What a thread that follows waits on; closed until it is picked or woken.
         self.gate: Optional[Lock] = None
@@ -74,22 +85,23 @@ class Wakes:
         self._watch = DirectoryWatch(_ENDINGS)
         self._lock = Lock()
         self._waiters: Dict[Hint, Waiter] = {}
-        self._given_up: List[int] = []
+        self._given_up: List[Tuple[int, int]] = []
         self._news = 0
 
     def listen(self, waiter: Waiter) -> bool:
         """Make ``waiter`` listen before it does what is answered.
 
         Returns:
-            Whether it hears of whatever concerns it from here on, and has missed nothing since a
-            waiter in its directory listened last. Else it must look around for itself.
+            Whether it hears of whatever concerns it from here on, and nothing was missed since
+            somebody in its directory looked around. Else it must do so before it waits.
         """
-        if self.attend(waiter) == TIMER:
+        self.attend(waiter)
+        lease, now = waiter.lease, monotonic()
+        if lease is None:
             return False
-        lease = waiter.held.leases.get(self)
-        if lease is None or lease.news == self._news:
-            return lease is not None
-        lease.news = self._news
+        if lease.news == self._news and now < lease.until:
+            return True
+        waiter.looks = (self._news, now + LONGEST_WAIT)
         return False
 
     def attend(self, waiter: Waiter) -> str:
@@ -97,23 +109,27 @@ class Wakes:
 
         Returns:
             ``LISTENING``, ``TIMER`` where there is no watch, or ``NEW``: then it must look once
-            more before it waits, since what it waits for may have come before it listened.
+            more before it waits, since what it waits for may have come before it listened, or
+            unheard before it listened for the event that tells of it.
         """
         if self._given_up:
             with self._lock:
                 while self._given_up:
-                    self._watch.discard(self._given_up.pop())
+                    self._watch.discard(*self._given_up.pop())
         lease = self._lease(waiter)
         if lease is None:
             self.leave(waiter)
             return TIMER
         at = (lease.key, waiter.name)
-        if waiter.at == at:
+        if waiter.at == at and waiter.lease is lease:
+            if waiter.looks is not None:
+                # Whoever comes back to wait has looked around; before, it may have come to nothing.
+                (lease.news, lease.until), waiter.looks = waiter.looks, None
             return LISTENING
         if waiter.at is not None:
             self.leave(waiter)
         with self._lock:
-            waiter.at = at
+            waiter.at, waiter.lease = at, lease
             self._waiters[at] = waiter
         return NEW
 
@@ -122,7 +138,7 @@ class Wakes:
         if waiter.at is not None:
             with self._lock:
                 self._waiters.pop(waiter.at, None)
-                waiter.at = None
+                waiter.at = waiter.lease = None
 
     def abandon(self) -> None:
         """Give up the descriptors that a forked child has inherited."""
@@ -138,13 +154,14 @@ class Wakes:
             held.leases.pop(self, None)
             return None
         lease = held.leases.get(self)
-        signals = waiter.signals
-        if lease is not None and lease.signals == signals and lease.key in self._watch.keys:
+        appearing = inotify.IN_ATTRIB if waiter.signals else inotify.IN_MOVED_TO
+        if lease is not None and lease.appearing == appearing and lease.key in self._watch.keys:
             return lease
-        key = self._watch.add(held.path, inotify.IN_ATTRIB if signals else inotify.IN_MOVED_TO)
+        instead = None if lease is None else (lease.key, lease.appearing)
+        key = self._watch.add(held.path, appearing, instead=instead)
         if key is None:
             return None
-        lease = Lease(key, self._given_up, signals=signals)
+        lease = Lease(key, appearing, self._given_up)
         if not held.is_at_its_path():
             # RACE: the directory was replaced between its opening and this watch on its path.
             return None

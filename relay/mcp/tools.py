@@ -63,6 +63,7 @@ class Offer:
         if found is None:
             return False
         self.max_request = found.max_request or _USUAL_REQUEST
+        self.waiter.signals = found.signals
         return self._take(found)
 
     def _take(self, found: Told) -> bool:

@@ -66,12 +66,26 @@ class TestSignals:
         (tmp_path / "name").chmod(0o600)
         assert (ACTIVITY, [(key, "name")]) == (watch.wait(LONG), watch.take())
 
-    def test_the_last_one_decides(self, watch: DirectoryWatch, tmp_path: Path) -> None:
-        """The same directory added in the other way is watched in that way from then on."""
-        key = watch.add(str(tmp_path), inotify.IN_ATTRIB)
-        assert key == watch.add(str(tmp_path))
+    def test_nobody_takes_anything_from_others(self, watch: DirectoryWatch, tmp_path: Path) -> None:
+        """Who waits for renames goes on to hear of them, whatever others add and discard."""
+        key = watch.add(str(tmp_path))
+        assert key is not None
+        assert key == watch.add(str(tmp_path), inotify.IN_ATTRIB)
+        watch.discard(key, inotify.IN_ATTRIB)
         appear(tmp_path, "name")
         assert (ACTIVITY, [(key, "name")]) == (watch.wait(LONG), watch.take())
+
+    def test_what_nobody_asks_for_any_more(self, watch: DirectoryWatch, tmp_path: Path) -> None:
+        """Renames wake nobody once the last one who had asked for them asks for signals instead."""
+        renames = watch.add(str(tmp_path)), watch.add(str(tmp_path))
+        for turn, key in enumerate(renames):
+            assert key is not None
+            before = (key, inotify.IN_MOVED_TO)
+            watch.add(str(tmp_path), inotify.IN_ATTRIB, instead=before)
+            watch.discard(*before)
+            appear(tmp_path, "name")
+            expected = TIMEOUT if turn else ACTIVITY
+            assert (expected, turn == 0) == (watch.wait(0), bool(watch.take()))
 
 
 class TestContract:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from relay import inotify
 
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -27,6 +31,17 @@ def requests(session: Path) -> list[str]:
 def call(name: Any, arguments: Any, **more: Any) -> dict[str, Any]:
     """Return the params of a call."""
     return {"name": name, "arguments": arguments, **more}
+
+
+def watched(process: int) -> int:
+    """Return the events that a process with one watch waits for, as the kernel tells them."""
+    told = ""
+    for each in Path(f"/proc/{process}/fdinfo").iterdir():
+        # RACE: it may be closed by now.
+        with suppress(FileNotFoundError):
+            told += each.read_text()
+    found = re.search(r"^inotify wd:.* mask:([0-9a-f]+)", told, re.MULTILINE)
+    return int(found[1], 16) if found else 0
 
 
 class TestHandshake:
@@ -257,6 +272,20 @@ class TestCalls:
         assert "slow" == said[-1]["id"]
         texts = {each["id"]: each["result"]["content"][0]["text"] for each in said[:-1]}
         assert {number: str(number) for number in range(50)} == texts
+
+    def test_a_runner_that_starts_later(
+        self, raw: Any, unserved: Path, serve: Any, until: Any
+    ) -> None:
+        """Once it is told of signals, the server waits for nothing else: no claim wakes it."""
+        client = raw(unserved)
+        client.ask(1, "tools/call", call("echo", {"text": "1"}))
+        until(lambda: requests(unserved))
+        assert inotify.IN_MOVED_TO & watched(client.process.pid)
+        serve(unserved.parent)
+        client.ask(2, "tools/call", call("echo", {"text": "2"}))
+        assert {1, 2} == {client.answer()["id"] for _ in range(2)}
+        until(lambda: not inotify.IN_MOVED_TO & watched(client.process.pid))
+        assert inotify.IN_ATTRIB & watched(client.process.pid)
 
     def test_an_empty_text_and_a_hostile_one(self, raw: Any, session: Path) -> None:
         """Texts pass as they are: none, line ends, half of a surrogate pair mended."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,18 @@ def appear() -> Callable[[Path, str, bytes], None]:
             protocol.publish(fd, name, body)
         finally:
             os.close(fd)
+
+    return publish
+
+
+@pytest.fixture
+def tell(session: Path, appear: Callable[[Path, str, bytes], None]) -> Callable[..., None]:
+    """Return a function that publishes a relay.json, as a runner does that does not signal."""
+
+    def publish(features: Sequence[str] = (), **settings: tuple[object, str]) -> None:
+        entries = {name: {"value": v, "layer": layer} for name, (v, layer) in settings.items()}
+        body = {"protocol": 1, "runner": "r", "settings": entries, "features": features}
+        appear(session, protocol.RELAY_JSON, json.dumps(body).encode())
 
     return publish
 

@@ -4,34 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from relay import protocol
 from relay.client.wakes import ThreadWakes
 from relay.client.writer import Writer
 from relay.errors import CallTimeout, NoDirectory
+from relay.protocol import Response
 
 Serve = Callable[..., Any]
 Appear = Callable[[Path, str, bytes], None]
 
 #: Seconds of a wait that is woken long before.
 PATIENCE = 30.0
-
-
-@pytest.fixture
-def tell(session: Path, appear: Appear) -> Callable[..., None]:
-    """Return a function that publishes a relay.json as a runner does."""
-
-    def publish(features: Sequence[str] = (), **settings: tuple[object, str]) -> None:
-        entries = {name: {"value": v, "layer": layer} for name, (v, layer) in settings.items()}
-        body = {"protocol": 1, "runner": "r", "settings": entries, "features": features}
-        appear(session, protocol.RELAY_JSON, json.dumps(body).encode())
-
-    return publish
 
 
 class TestDirectoryReplaced:
@@ -56,6 +44,18 @@ class TestDirectoryReplaced:
         moved.rmdir()
         with pytest.raises(NoDirectory):
             writer.call("any")
+
+    def test_a_link_that_leads_elsewhere(self, tmp_path: Path, serve: Serve) -> None:
+        """A call goes where the path leads now, though the directory before is still served."""
+        link = tmp_path / "link"
+        writer = None
+        for name in ("old", "new"):
+            (tmp_path / name).mkdir()
+            serve(tmp_path / name, lambda _, name=name: Response(ok=True, text=name))
+            (tmp_path / "next").symlink_to(name)
+            (tmp_path / "next").rename(link)
+            writer = writer or Writer(link)
+            assert [name] * 3 == [writer.call("any") for _ in range(3)]
 
     def test_moved_between_calls(self, session: Path, serve: Serve) -> None:
         """A call goes to the directory that is at the path now, and leaves nothing in another."""
@@ -131,50 +131,6 @@ class TestRelayJson:
         (request,) = (json.loads(path.read_bytes()) for path in session.glob("*.req.json"))
         steps.close()
         assert 4_000 < request["timeoutMs"] <= 5_000
-
-    def test_news_that_another_call_has_read(
-        self, session: Path, tell: Callable[..., None]
-    ) -> None:
-        """What one call was woken for is known to the next one of any writer in the process."""
-        wakes = ThreadWakes()
-        writers = Writer(session), Writer(session)
-        for writer in writers:
-            wakes.listen(writer.exchange("any").waiter)
-        first = writers[0].exchange("any")
-        assert wakes.listen(first.waiter)
-        tell(RELAY_RESPONSE_WATCH_ENABLED=(False, "override"))
-        assert wakes.wait(first.waiter, PATIENCE)
-        second = writers[1].exchange("any")
-        steps = second.steps()
-        next(steps)
-        steps.send(wakes.listen(second.waiter))
-        assert not second.waiter.watch
-        steps.close()
-
-    def test_a_change_before_a_call_is_heard_in_it(
-        self, session: Path, tell: Callable[..., None]
-    ) -> None:
-        """A kill that nobody has read yet ends the first wait of the next call at once."""
-        wakes = ThreadWakes()
-        writer = Writer(session)
-        wakes.listen(writer.exchange("any").waiter)
-        tell(RELAY_RESPONSE_WATCH_ENABLED=(False, "override"))
-        exchange = writer.exchange("any")
-        steps = exchange.steps()
-        next(steps)
-        steps.send(wakes.listen(exchange.waiter))
-        steps.send(wakes.wait(exchange.waiter, PATIENCE))
-        assert not exchange.waiter.watch
-        steps.close()
-
-    def test_a_runner_that_does_not_signal_although_it_was_said(
-        self, session: Path, serve: Serve, tell: Callable[..., None]
-    ) -> None:
-        """A relay.json that a dead runner has left makes calls poll, and nothing worse."""
-        tell(["signal"])
-        serve(session)
-        writer = Writer(session, environ={"RELAY_POLL_MS": "10"})
-        assert ["1", "2"] == [writer.call("echo", {"text": text}) for text in "12"]
 
     def test_a_kill_reaches_a_waiting_call(self, session: Path, tell: Callable[..., None]) -> None:
         """A call that waits on its watch leaves it when the flag is killed outside."""
