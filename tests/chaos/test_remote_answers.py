@@ -11,7 +11,7 @@ import random
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,7 @@ if "daemon" in available():
     class TestFaults:
         def test_each_alone(self, tmp_path: Path, server: Server) -> None:
             """One request of three is broken in one way, in each: all calls come back right."""
+            one_after_the_other = asyncio.Lock()
 
             async def one(fault: str) -> None:
                 turns = iter(range(3 * _BROKEN))
@@ -90,7 +91,11 @@ if "daemon" in available():
                 folder = tmp_path / fault
                 folder.mkdir()
                 proxy = Breaking(server.port, judge)
-                async with broken_way(folder, proxy, demote_after=100) as way:
+                async with AsyncExitStack() as stack:
+                    serving = broken_way(folder, proxy, demote_after=100)
+                    # What a start runs has a time limit; a dozen at once may take longer.
+                    async with one_after_the_other:
+                        way = await stack.enter_async_context(serving)
                     ready.set()
                     for number in range(6):
                         # Ids that are used anew, and ids that are not.

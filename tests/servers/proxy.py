@@ -13,7 +13,12 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
+from tests.servers.running import free_port
+
 _REQUEST = re.compile(rb"(GET|PUT|POST|DELETE) (\S+) HTTP/1\.1\r\n")
+
+#: More turns of the loop than a connection takes from its acceptance until it is known here.
+_TURNS = 8
 
 
 class Sent(NamedTuple):
@@ -36,7 +41,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.port = 0
+        self.port = free_port()
 
     @property
     def open(self) -> int:
@@ -46,13 +51,17 @@ class Proxy:
     async def start(self) -> None:
         """Listen."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
         """Take no further connection, and cut those that are there."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        server, self._server = self._server, None
+        if server is not None:
+            for listening in server.sockets:
+                asyncio.get_running_loop().remove_reader(listening)
+            # A connection taken just now is lost, and stays open, where its server closes first.
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+            server.close()
         self.cut()
 
     def cut(self) -> None:
@@ -71,9 +80,13 @@ class Proxy:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.opened += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         try:
             there = await asyncio.open_connection("127.0.0.1", self.target)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             writer.transport.abort()
             return
         self._writers |= {writer, there[1]}

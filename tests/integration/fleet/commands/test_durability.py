@@ -37,7 +37,9 @@ class TestDurability:
         """With a replica that follows the same command is proof."""
         replica = replica_of(fleet.server, tmp_path / "replica")
         try:
-            a = fleet.host("a", RELAYCONF_FLEET_DURABILITY="replica")
+            # The time that a replica has for its answer is a part of this one.
+            own = {"RELAYCONF_FLEET_DURABILITY": "replica", "RELAYCONF_FLEET_TIMEOUT_MS": "10s"}
+            a = fleet.host("a", **own)
             a.start()
             fleet.until_fresh(a)
             a.until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"))

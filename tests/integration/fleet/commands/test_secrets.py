@@ -103,7 +103,12 @@ class TestTls:
         server.start()
         try:
             other = Authority(authority.file.parent, "other")
-            own = {"RELAYCONF_FLEET_URL": server.url, "RELAYCONF_FLEET_CA_FILE": str(other.file)}
+            own = {
+                "RELAYCONF_FLEET_URL": server.url,
+                "RELAYCONF_FLEET_CA_FILE": str(other.file),
+                # A busy machine has to come as far as the certificate.
+                "RELAYCONF_FLEET_TIMEOUT_MS": "10s",
+            }
             a = fleet.host("a", **own)
             done = a.kill()
             assert (3, True) == (done.code, "certificate" in done.err)
