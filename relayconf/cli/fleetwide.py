@@ -247,7 +247,7 @@ def _replay(desk: Desk, session: Session, errand: Errand) -> None:
         if waits is None or waits.id in own:
             continue
         change = replace(change_of(waits), after_ms=errand.lookout.latest_ms)
-        answer = session.submit(change)
+        answer = session.submit(change, overtakes=pending.overtake)
         if answer.refused is not None:
             errand.alarms.append(f"an earlier change was not merged: {answer.refused}")
         with _writing(errand):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from relayconf.fleet.engine import Change, Engine, Item, Outcome
@@ -83,8 +83,15 @@ def change_of(waiting: Waiting, clock: Clock = SYSTEM) -> Change:
     return Change(waiting.id, waiting.entry, waiting.expected, ttl_ms)
 
 
-async def submit(engine: Engine, change: Change) -> Submitted:
+async def submit(
+    engine: Engine, change: Change, *, overtakes: Callable[[Change], None] | None = None
+) -> Submitted:
     """Write a change. A kill is written on top of whatever came between; anything else is not.
+
+    Args:
+        engine: a connection to the server.
+        change: the change.
+        overtakes: called with a kill before it is written on top of something that came between.
 
     Raises:
         FleetUnavailable: whether it was written is not known; ask again with the same change.
@@ -96,6 +103,8 @@ async def submit(engine: Engine, change: Change) -> Submitted:
         if not change.entry.is_kill or outcome.current is None:
             return Submitted(change, outcome, _refusal(change, outcome.current))
         change = replace(change, expected=outcome.current.position)
+        if overtakes is not None:
+            overtakes(change)
     return Submitted(change, None, "it is changed faster than this change can be made")
 
 

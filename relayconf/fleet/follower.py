@@ -19,7 +19,7 @@ from relayconf.fleet import waiting
 from relayconf.fleet.ended import SILENT_MS, ended
 from relayconf.fleet.engine import Engine, InstanceRecord
 from relayconf.fleet.keeping import Keeper
-from relayconf.fleet.known import Known, Moment
+from relayconf.fleet.known import UNKNOWN, Known, Moment
 from relayconf.fleet.lingering import Lingering
 from relayconf.fleet.merging import merge
 from relayconf.fleet.opening import open_engine
@@ -134,6 +134,11 @@ class Follower:
         """Begin with what another follower knew."""
         self._view.begin(earlier.known)
         self._lingering = earlier._lingering
+
+    def resume(self, reading: FleetReading) -> None:
+        """Go on by what waited when this process looked last, whoever has taken it off since."""
+        with self._lingers:
+            self._lingering.take(waiting.Queue(reading.waits), UNKNOWN)
 
     def start(self, *, wait: bool = True) -> None:
         """Begin to follow, and wait a moment for the first answer where that is wanted."""

@@ -1,7 +1,8 @@
 """Merging: what was changed on a host while the fleet's server was away gets there, in its order.
 
 Anybody may do it, several at once and again and again: a change keeps its id, and the server gives
-it one effect. What waits behind a change of the same entry builds upon it.
+it one effect. What waits behind a change of the same entry builds upon it, unless that had to be
+written on top of what its author could not know of: a restore that was made behind it gives way.
 """
 
 from __future__ import annotations
@@ -41,7 +42,11 @@ async def merge(
         if is_over(change.entry.override.end, clock):
             pending.remove([change.id])
             continue
-        submitted = await submit(engine, replace(change_of(change, clock), after_ms=latest_ms))
+        submitted = await submit(
+            engine,
+            replace(change_of(change, clock), after_ms=latest_ms),
+            overtakes=pending.overtake,
+        )
         done.append(submitted)
         take_off(pending, change, submitted)
         if any(each.id == change.id for each in pending.read()):

@@ -10,8 +10,9 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from relayconf.errors import RelayconfError
 from relayconf.fleet import waiting
 from relayconf.fleet.engine import Change
 from relayconf.fleet.record import Position
@@ -60,8 +61,32 @@ class Pending:
         gone = set(ids)
         self._change(lambda there: [each for each in there if each.id not in gone])
 
+    def overtake(self, kill: Change) -> None:
+        """Note what a kill is to be written on top of; what waits behind it did not know that.
+
+        Nothing holds up a kill: where the queue cannot be written, it goes there all the same.
+        """
+
+        def edit(there: tuple[Waiting, ...]) -> list[Waiting]:
+            after, behind = [], False
+            for each in there:
+                if each.id == kill.id:
+                    behind = True
+                    after.append(each._replace(expected=kill.expected))
+                elif behind and each.entry.key == kill.entry.key:
+                    knew = each.expected[:2] == kill.expected[:2]
+                    after.append(each if knew else each._replace(expected=waiting.OVERTAKEN))
+                else:
+                    after.append(each)
+            return after
+
+        with suppress(OSError, RelayconfError):
+            self._change(edit)
+
     def settle(self, change: Waiting, position: Position) -> None:
         """Take off a change that the server has, so that what waits behind it builds upon it.
+
+        What was overtaken does not.
 
         Args:
             change: the change.
@@ -77,7 +102,12 @@ class Pending:
                 # RACE: another one has settled it already, and what waits may have been made since.
                 return list(there)
             rest = [each for each in there if each.id != change.id]
-            return [e._replace(expected=position) if e.entry.key == key else e for e in rest]
+            return [
+                each._replace(expected=position)
+                if each.entry.key == key and each.expected != waiting.OVERTAKEN
+                else each
+                for each in rest
+            ]
 
         self._change(edit)
 

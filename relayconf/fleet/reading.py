@@ -35,6 +35,7 @@ class FleetReading(NamedTuple):
         problems: what a person should hear of.
         latest: what stands at the server for each key, tombstones too: what a change of it has to
             be in view of.
+        waits: the changes of ``pending``.
     """
 
     position: Position = NOWHERE
@@ -43,6 +44,7 @@ class FleetReading(NamedTuple):
     pending: Tuple[str, ...] = ()
     problems: Tuple[Problem, ...] = ()
     latest: Tuple[FleetEntry, ...] = ()
+    waits: Tuple[waiting.Waiting, ...] = ()
 
     def __repr__(self) -> str:
         entries = f"{len(self.entries)} entries"
@@ -147,6 +149,7 @@ def reading_of(
         tuple(each.id for each in waits.pending),
         tuple(problems),
         known.entries,
+        tuple(waits.pending),
     )
 
 

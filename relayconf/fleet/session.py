@@ -51,9 +51,11 @@ class Session:
         """Return the whole state; see ``Engine.snapshot``."""
         return self._ask(lambda engine: engine.snapshot(since))
 
-    def submit(self, change: Change) -> Submitted:
+    def submit(
+        self, change: Change, *, overtakes: Callable[[Change], None] | None = None
+    ) -> Submitted:
         """Write a change; see ``relayconf.fleet.changing.submit``."""
-        return self._ask(lambda engine: submit(engine, change))
+        return self._ask(lambda engine: submit(engine, change, overtakes=overtakes))
 
     def instances(self) -> Sequence[InstanceRecord]:
         """Return every instance; see ``Engine.instances``."""

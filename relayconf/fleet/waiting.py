@@ -18,6 +18,9 @@ NAME = "fleet-pending.json"
 
 VERSION = 1
 
+#: What a change was made in view of that was overtaken: it is in place of nothing that there is.
+OVERTAKEN = Position("", -1)
+
 Json = Dict[str, Any]
 
 

@@ -58,6 +58,8 @@ class InFleet:
         self._forked = forked_from is not None
         if forked_from is not None:
             self.follower.begin(forked_from.follower)
+        elif live.fleet is not None:
+            self.follower.resume(live.fleet)
         live.hear_fleet(self.follower.reading)
 
     def start(self, instance: Instance | None) -> None:

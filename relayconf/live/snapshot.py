@@ -373,13 +373,16 @@ def load(cls: type[S], sources: Sources | None = None, *, strict: bool | None = 
         strict = process.strict if strict is None else strict
     contract = contract_of(cls)
     rereader = Rereader(contract, sources)
-    resolution = resolve(contract, rereader.read().layers)
+    found = rereader.read()
+    resolution = resolve(contract, found.layers)
     if strict:
         report.refuse(resolution.problems)
     report.once(resolution.problems)
     settings = plain(cls.from_resolution(resolution))
     snapshot = Snapshot(1, settings, resolution, made=time.monotonic())
-    return Live(snapshot, sources, rereader=rereader)
+    live = Live(snapshot, sources, rereader=rereader)
+    live.fleet = found.fleet
+    return live
 
 
 def _hold_back(old: Resolution, fresh: Resolution) -> tuple[Resolution, tuple[str, ...]]:

@@ -103,6 +103,29 @@ class TestMerging:
         assert () == scene.pending.read()
         assert ["k0", "k1"] == scene.changes()
 
+    @pytest.mark.parametrize("fault", [None, REQUEST_LOST, ANSWER_LOST])
+    def test_a_restore_takes_no_kill_away_that_it_did_not_know(
+        self, scene: Scene, fault: str | None
+    ) -> None:
+        """Behind a kill that went on top of another host's, a restore is refused."""
+        seen = scene.write(restore("A", "r0"))
+        scene.write(replace(kill("A", "theirs"), expected=seen))
+        scene.pending.add([replace(kill("A", "k1"), expected=seen), restore("A", "r1", seen)])
+        if fault is not None:
+            with pytest.raises(FleetUnavailable):
+                scene.merge(None, fault)
+        done = scene.merge()
+        assert "A was not restored: it was killed meanwhile by somebody" == done[-1].refused
+        assert () == scene.pending.read()
+        assert ["r0", "theirs", "k1"] == scene.changes()
+
+    def test_a_restore_that_knew_the_other_kill(self, scene: Scene) -> None:
+        """A restore that was made once the host had heard of the other kill takes both away."""
+        theirs = scene.write(kill("A", "theirs"))
+        scene.pending.add([kill("A", "k1"), restore("A", "r1", theirs)])
+        scene.merge()
+        assert ["theirs", "k1", "r1"] == scene.changes()
+
     def test_a_restore_after_a_flush(self, scene: Scene) -> None:
         """A server that has lost everything takes the tombstone."""
         scene.pending.add([restore("A", "r1", Position("lost", 7))])
