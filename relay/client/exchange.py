@@ -35,6 +35,8 @@ from relay.protocol import (
 _FIRST_GLANCE = 0.00025
 _LONGEST_GLANCE = 0.002
 
+#: Seconds within which a signal that was sent is read, after its answer was found.
+_TOLD_WITHIN = 0.02
 
 NEW, ASKED, ANSWERED, WITHDRAWN, TAKEN = "new", "asked", "answered", "withdrawn", "taken"
 
@@ -190,6 +192,9 @@ class Exchange:
             response = self._look()
             if response is not None:
                 if self.waiter.lease is not None:
+                    if not woken and self.waiter.signals:
+                        # It may be told of in this moment: where much is going on, both come late.
+                        woken = yield _TOLD_WITHIN
                     self._heard_of_it(woken=woken)
                 return response
             if look_around():
