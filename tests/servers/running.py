@@ -1,24 +1,40 @@
 """Real servers for tests of the remote hop: a sandbox daemon and an sshd, on loopback.
 
 They are found on PATH, or by ``SANDBOX_AGENT_FOR_TESTS`` and ``SSHD_FOR_TESTS``; the daemon is
-installed where it is missing and npm is there. Each start takes a free port and keeps it, so that a
-server that was killed comes back where it was.
+installed where it is missing and npm is there. Each server takes a free port and keeps it, so that
+one that was killed comes back where it was.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 PATIENCE = 20.0
+
+
+def _draw() -> Iterator[int]:
+    """Yield ports in any order, each once, and none that a run's other workers draw.
+
+    They lie below those that Linux gives to outgoing connections, one of which would otherwise take
+    the port of a server that is down for a moment.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    ports = range(10_240 + worker, 32_768, workers)
+    yield from random.sample(ports, len(ports))
+
+
+_ports = _draw()
 _HERE = Path(__file__).resolve().parent
 
 
@@ -50,10 +66,12 @@ def available() -> list[str]:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of loopback that nobody listens on, another one each time."""
+    for port in _ports:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is left")
 
 
 class Server:

@@ -16,15 +16,14 @@ from typing import Any
 import pytest
 
 from relay.tools import upstream
+from tests.servers.running import free_port
 
 
 class Web:
     """A stock server over HTTP, in a process of its own."""
 
     def __init__(self, program: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self._program = program
         self._process: subprocess.Popen[bytes] | None = None
 

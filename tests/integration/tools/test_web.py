@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from typing import Any
 
 import pytest
+
+from tests.servers.running import free_port
 
 LOCAL = '[http]\nallow_private = ["127.0.0.1/32"]\n'
 SECRET = "tok-en-4711-canary"
@@ -138,9 +139,7 @@ class TestErrors:
 
     def test_nobody_there(self, offer: Any) -> None:
         """A port where nobody listens is an error that does not say which."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
 
         async def run() -> None:
             async with offer(tool(port)) as session:
