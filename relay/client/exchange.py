@@ -191,7 +191,7 @@ class Exchange:
                     interval = min(interval * 2, self._options.poll_max)
             response = self._look()
             if response is not None:
-                if self.waiter.lease is not None:
+                if self.waiter.lease is not None and not (woken and self._source.trusted):
                     if not woken and self.waiter.signals:
                         # It may be told of in this moment: where much is going on, both come late.
                         woken = yield _TOLD_WITHIN

@@ -119,6 +119,11 @@ class OptionsSource:
             self._read = (now, options)
         return options
 
+    @property
+    def trusted(self) -> bool:
+        """Whether a watch has told of the last answer that was noted."""
+        return not self._unheard
+
     def heard(self, *, heard: bool) -> None:
         """Take note whether a watch has told of an answer.
 

@@ -117,7 +117,8 @@ class MemoryServer:
         """Write one entry, or say why not."""
         if not is_change_id(change.id):
             raise ValueError(f"{change.id!r} cannot be the id of a change")
-        state = self._state
+        # Read once, as a server's script does: the change and its answer have one time.
+        now, state = self._now_ms(), self._state
         if not state.position.epoch:
             self._state = state = _State(
                 Position(self._new_epoch(), 0, ""), instances=state.instances
@@ -130,9 +131,10 @@ class MemoryServer:
             return Outcome(True, True, self.standing(), seen, durability=Durability(0, None))
         if current is not None and current.position[:2] != change.expected[:2]:
             return Outcome(False, False, self.standing(), 0, current)
-        self._write(change, key)
-        revision = self._state.position.revision
-        return Outcome(True, False, self.standing(), revision, durability=Durability(0, None))
+        self._write(change, key, now)
+        standing = Standing(self._state.position, now)
+        revision = standing.position.revision
+        return Outcome(True, False, standing, revision, durability=Durability(0, None))
 
     def heartbeat(self, record: InstanceRecord) -> Standing:
         """Note what an instance says."""
@@ -171,9 +173,8 @@ class MemoryServer:
         except TimeoutError:
             return
 
-    def _write(self, change: Change, key: str) -> None:
+    def _write(self, change: Change, key: str, now: int) -> None:
         state = self._state
-        now = self._now_ms()
         at_ms = max(now, state.at_ms + 1, change.after_ms + 1)
         expires_ms = None if change.ttl_ms is None else now + change.ttl_ms
         epoch, revision, previous = state.position
