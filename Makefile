@@ -1,11 +1,16 @@
 # Every target sets up .venv first, once: nothing but git, make and Python 3.11 needs to be there.
 #
 #   make test ARGS='-k protocol -x'      arguments for pytest
+#   make test ARGS='-n 0 -s'             one test after the other, in pytest's own process
 #   make demo PYTHON=python3.13          another Python than python3
 
 PYTHON ?=
 VENV   ?= .venv
 ARGS   ?=
+
+# Tests mostly wait: three workers take half of the time of one process, or less. A worker that ends
+# on its own, as a test that hangs makes it, ends the run.
+workers := -n 3 --dist worksteal --max-worker-restart 0
 
 made := $(VENV)/.made
 bin  := $(VENV)/bin
@@ -27,7 +32,7 @@ demo: $(made)
 	@$(bin)/relay demo $(ARGS)
 
 test: $(made)
-	@$(bin)/python -m pytest -q $(ARGS)
+	@$(bin)/python -m pytest -q $(workers) $(ARGS)
 
 bench: $(made)
 	@$(bin)/relay bench $(ARGS)

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.servers import fuse, node
+
 # No example is judged by the time it takes: the machine may be busy with something else. In CI the
 # examples are the same in every run, so that a change is never blamed for an older fault.
 settings.register_profile(
@@ -25,6 +27,17 @@ settings.register_profile(
 settings.load_profile("house")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what is not to be tested here, in the only conftest that a run with workers reads."""
+    node.say_what_is_missing(terminalreporter, node.SERVER, *node.CLIENTS)
+    if not fuse.prefixes():
+        terminalreporter.write_line(
+            "NOT TESTED: sessions on a file system that stalls; it takes /dev/fuse, and user "
+            "namespaces that may mount",
+            yellow=True,
+        )
 
 
 def _on_path(version: str) -> str | None:

@@ -17,18 +17,6 @@ import pytest
 from relay.engine.runner import Runner
 from relay.protocol import Request, Response, decode_response, encode_request
 from relay.settings import RelaySettings
-from tests.servers import fuse
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what this machine does not allow to be tested."""
-    if not fuse.prefixes():
-        terminalreporter.write_line(
-            "NOT TESTED: sessions on a file system that stalls; it takes /dev/fuse, and user "
-            "namespaces that may mount",
-            yellow=True,
-        )
-
 
 #: Deadline of everything that is waited for; far above what it takes.
 PATIENCE = 20.0

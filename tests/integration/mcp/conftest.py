@@ -20,13 +20,6 @@ from relay import PAUSED, ToolError
 from relay.engine.runner import Runner
 from relay.protocol import Request
 from relay.settings import RelaySettings
-from tests.servers import node
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which clients were not at hand."""
-    node.say_what_is_missing(terminalreporter, *node.CLIENTS)
-
 
 #: A generous bound on anything that a test waits for; nothing comes near it.
 PATIENCE = 30.0

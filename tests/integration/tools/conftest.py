@@ -19,13 +19,6 @@ from relay.client import Writer
 from relay.engine.runner import Runner
 from relay.errors import CallError
 from relay.settings import RelaySettings
-from tests.servers import node
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which server was not at hand."""
-    node.say_what_is_missing(terminalreporter, node.SERVER)
-
 
 #: A server made with the library that most are made with.
 STOCK = """
