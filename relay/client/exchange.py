@@ -191,11 +191,10 @@ class Exchange:
                     interval = min(interval * 2, self._options.poll_max)
             response = self._look()
             if response is not None:
-                if self.waiter.lease is not None and not (woken and self._source.trusted):
-                    if not woken and self.waiter.signals:
-                        # It may be told of in this moment: where much is going on, both come late.
-                        woken = yield _TOLD_WITHIN
-                    self._heard_of_it(woken=woken)
+                if not woken and self.waiter.lease is not None:
+                    woken = yield from self._doubt()
+                if woken:
+                    self._source.unheard = 0
                 return response
             if look_around():
                 interval, idle = self._options.poll, 0
@@ -222,12 +221,15 @@ class Exchange:
         except NoDirectory:
             return False
 
-    def _heard_of_it(self, *, woken: bool) -> None:
-        """Take note whether a watch has told of the answer, or only the poll found it."""
-        self._source.heard(heard=woken)
-        if not woken:
-            # What else is not heard of, nobody knows: the next call makes a watch, and looks.
-            self.waiter.held.leases.clear()
+    def _doubt(self) -> Generator[float, bool, bool]:
+        """Take in that a watch did not tell of an answer; return whether it does so after all."""
+        # Where much is going on, the poll may find an answer before its signal is read.
+        if self.waiter.signals and (yield _TOLD_WITHIN):
+            return True
+        # What else is not heard of, nobody knows: the next call makes a watch anew, and looks.
+        self.waiter.held.leases.clear()
+        self._source.doubt()
+        return False
 
     def _glance(self) -> Generator[float, bool, Optional[Response]]:
         """Look at short intervals before a watch is made."""

@@ -103,7 +103,8 @@ class OptionsSource:
     def __init__(self, own: Own) -> None:
         self._own = own
         self._read: Tuple[Optional[_Stamp], Optional[Options]] = (None, None)
-        self._unheard = 0
+        #: Answers in a row that a watch has not told of.
+        self.unheard = 0
 
     def latest(self, held: Held) -> Options:
         """Return the options as of the last look, where there was one."""
@@ -119,20 +120,15 @@ class OptionsSource:
             self._read = (now, options)
         return options
 
-    @property
-    def trusted(self) -> bool:
-        """Whether a watch has told of the last answer that was noted."""
-        return not self._unheard
+    def doubt(self) -> None:
+        """Take note of an answer that a watch has not told of.
 
-    def heard(self, *, heard: bool) -> None:
-        """Take note whether a watch has told of an answer.
-
-        After two in a row that it was silent about, their runner does not signal, whatever
-        relay.json says: one that was killed has left it. That is believed again when it changes.
+        After two in a row, their runner does not signal, whatever relay.json says: one that was
+        killed has left it. That is believed again when it changes.
         """
-        self._unheard = 0 if heard else self._unheard + 1
+        self.unheard += 1
         stamp, options = self._read
-        if self._unheard > 1 and options is not None:
+        if self.unheard > 1 and options is not None:
             self._read = (stamp, options._replace(signals=False))
 
 

@@ -95,11 +95,10 @@ class Wakes:
             Whether it hears of whatever concerns it from here on, and nothing was missed since
             somebody in its directory looked around. Else it must do so before it waits.
         """
-        self.attend(waiter)
-        lease, now = waiter.lease, monotonic()
-        if lease is None:
+        if self.attend(waiter) == TIMER:
             return False
-        if lease.news == self._news and now < lease.until:
+        lease, now = waiter.held.leases.get(self), monotonic()
+        if lease is not None and lease.news == self._news and now < lease.until:
             return True
         waiter.looks = (self._news, now + LONGEST_WAIT)
         return False
@@ -120,8 +119,9 @@ class Wakes:
         if lease is None:
             self.leave(waiter)
             return TIMER
-        at = (lease.key, waiter.name)
-        if waiter.at == at and waiter.lease is lease:
+        at, own = (lease.key, waiter.name), waiter.lease
+        # RACE: two threads may both have armed; whoever asked for the same event has missed none.
+        if waiter.at == at and own is not None and own.appearing == lease.appearing:
             if waiter.looks is not None:
                 # Whoever comes back to wait has looked around; before, it may have come to nothing.
                 (lease.news, lease.until), waiter.looks = waiter.looks, None

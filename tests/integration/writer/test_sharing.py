@@ -13,7 +13,7 @@ import pytest
 
 import relay
 from relay.client.directory import Held
-from relay.client.wakes import ThreadWakes, Waiter
+from relay.client.wakes import LISTENING, ThreadWakes, Waiter
 from relay.client.writer import Writer
 from relay.errors import CallTimeout
 from relay.protocol import Request, Response
@@ -130,6 +130,17 @@ class TestThreads:
         (session / "new").rename(session / "long.res.json")
         long.join()
         assert {"short.res.json": False, "long.res.json": True} == results
+
+    def test_a_watch_that_is_made_twice(self, session: Path) -> None:
+        """Who listens has missed nothing when another one makes a watch of the same kind."""
+        wakes = ThreadWakes()
+        held = Held(str(session))
+        waiters = Waiter(held, watch=True), Waiter(held, watch=True)
+        for waiter, name in zip(waiters, ("1.res.json", "2.res.json"), strict=True):
+            waiter.name = name
+            wakes.listen(waiter)
+            held.leases.clear()
+        assert [LISTENING] * 2 == [wakes.attend(waiter) for waiter in waiters]
 
     def test_one_instance_serves_a_process(
         self, session: Path, tmp_path: Path, serve: Serve, python: Python
