@@ -12,6 +12,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
+from types import CoroutineType
 from typing import Any
 
 from relay.engine.behind import Behind
@@ -19,7 +20,7 @@ from relay.engine.cancels import Cancels
 from relay.engine.guard import Guard, GuardedRequest, ask
 from relay.engine.limits import LONGEST_TIMEOUT
 from relay.engine.replies import error as error_reply
-from relay.engine.replies import faulty, is_awaitable, reply_of, reply_to
+from relay.engine.replies import faulty, is_awaitable, reply_at_end, reply_of, reply_to
 from relay.engine.served import Served
 from relay.engine.shared import Shared
 from relay.engine.tasks import start
@@ -285,7 +286,7 @@ class Execution:
             thread = self._give_to_thread(tool, request, self._call)
             if thread.done() and not is_awaitable(thread):
                 # It was quick: there is nothing that would have to be a task.
-                self._answer(reply_of(thread.result, request))
+                self._answer(reply_at_end(thread, request))
                 return
         self.task = start(engine.loop, self._work(tool, request, thread))
         if not self._answered:
@@ -296,15 +297,14 @@ class Execution:
     ) -> None:
         """Run guard and tool, and answer; whatever they raise is an answer too."""
         try:
-            result = await self._result(tool, request, thread)
-            response = reply_of(lambda: result, request)
+            response = reply_of(await self._result(tool, request, thread))
         except BaseException as error:
             if self._engine.loop.is_closed():
                 # Not the tool's: the loop was closed over it, and nobody is there to answer.
                 raise
             response = reply_to(error, request)
         self._engine.lingering.discard(self)
-        if self._thread != "at work":
+        if self._behind and self._thread != "at work":
             self._is_over()
         if not self._answered:
             self._answer(response)
@@ -325,7 +325,7 @@ class Execution:
             result = await (thread or self._give_to_thread(tool, request, self._call))
         else:
             result = tool.handler(request.args, self._call)
-        if inspect.isawaitable(result):
+        if type(result) is CoroutineType or inspect.isawaitable(result):
             result = await result
         return result
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 from relay.engine.telemetry import escaped, log
@@ -23,15 +22,21 @@ def is_awaitable(done: asyncio.Future[Any]) -> bool:
     return done.exception() is None and inspect.isawaitable(done.result())
 
 
-def reply_of(result: Callable[[], Any], request: Request) -> Response:
-    """Return the response to a request whose tool has ended: by ``result``, or what it raises."""
+def reply_of(given: object) -> Response:
+    """Return the response for what a tool has given.
+
+    Raises:
+        TypeError, ValueError: JSON cannot hold it.
+    """
+    if given is PAUSED:
+        return Response(ok=True, paused=True)
+    return Response(ok=True, text=text_of(given))
+
+
+def reply_at_end(done: asyncio.Future[Any], request: Request) -> Response:
+    """Return the response to a request whose tool has ended, by its result or by an exception."""
     try:
-        given = result()
-        return (
-            Response(ok=True, paused=True)
-            if given is PAUSED
-            else Response(ok=True, text=text_of(given))
-        )
+        return reply_of(done.result())
     except BaseException as error:  # noqa: BLE001 - the tool's, whatever it is
         return reply_to(error, request)
 

@@ -255,6 +255,10 @@ class Registry(Mapping[str, Tool]):
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the tool of that name, else ``default``."""
+        return self._tools.get(name, default)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)
 
