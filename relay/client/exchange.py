@@ -3,18 +3,18 @@
 ``Exchange.steps`` is a generator: it does the file operations and yields seconds wherever a call
 waits. Whoever drives it (a thread, an event loop) waits as it likes, at most so long, and sends
 back whether there may be something to see; closing it takes the request back. Its first step looks
-where the directory is, and yields before anything is published, so that the driver can listen
-first; it takes what ``Wakes.listen`` says. So the call is written once, and waiting once for each
-way of waiting. Ground floor.
+around, and yields before anything is published, so that the driver can listen first. So the call is
+written once, and waiting once for each way of waiting. Ground floor.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Callable, Dict, Generator, NamedTuple, Optional
 
 from relay.client.directory import Directory, Held
-from relay.client.options import OptionsSource
-from relay.client.wakes import LONGEST_WAIT, Waiter
+from relay.client.options import Options, OptionsSource
+from relay.client.wakes import Waiter
 from relay.errors import CallError, CallTimeout, CannotPublish, NoDirectory, RelayError, call_error
 from relay.protocol import (
     REQUEST_SUFFIX,
@@ -29,6 +29,10 @@ from relay.protocol import (
     new_id,
     publish,
 )
+
+#: The longest wait without a look: relay.json's changes reach a polling writer within it
+#: (design section 7).
+LONGEST_WAIT = 1.0
 
 #: Looks before a watch is armed, where ``watch_after`` asks for them: the first after 0.25 ms, a
 #: quarter of a usual round trip, then each half as long again, up to 2 ms.
@@ -96,13 +100,12 @@ class Exchange:
             RelayError: as ``relay.client.writer.Writer.call`` says.
         """
         refusals = 0
-        # No event tells of a link or a mount that leads elsewhere now, or of another parent.
-        self.waiter.held = self._directory.current()
-        heard = yield 0.0
+        self._catch_up()
+        yield 0.0
         try:
             while True:
                 self._ask()
-                response = yield from self._response(heard=heard)
+                response = yield from self._response()
                 if response.code != "not_executed":
                     return self._settle(response)
                 # It lay there before its runner started. It is asked again at once, then ever
@@ -111,8 +114,7 @@ class Exchange:
                 refusals += 1
                 if self._clock() >= self._deadline:
                     return self._settle(response)
-                heard = False
-                self.waiter.held = self._directory.current()
+                self._catch_up()
                 self._name_anew()
         finally:
             if self.state == ASKED:
@@ -125,12 +127,29 @@ class Exchange:
         self._call_id = id_ if own_id is None else own_id
         self._request, self.waiter.name = id_ + REQUEST_SUFFIX, id_ + RESPONSE_SUFFIX
 
-    def _ask(self) -> None:
-        """Publish the request.
+    def _catch_up(self) -> None:
+        """Take in what has changed, before anything is published.
 
-        That goes by the options of the last look. Where a change would not be heard of, relay.json
-        is looked at while the runner works (``_catch_up``).
+        Not while the runner works: on one processor, that would be in its time. And not by events
+        alone: none tells of a link, a mount or a parent that leads elsewhere, some file systems
+        tell nothing, and a runner that does not signal is not heard where signals are waited for.
+
+        Raises:
+            NoDirectory: there is none at the path.
         """
+        if self._source.are_those_at(self._directory.path):
+            # One look is enough: where that file is, its directory is.
+            self.waiter.held = self._directory.held
+            self._go_by(self._source.latest(self.waiter.held))
+        else:
+            self._refresh()
+        if self._watch_after:
+            self.waiter.watch = False
+        if self._begun is None and self._own_timeout is None:
+            self._timeout = self._options.timeout
+
+    def _ask(self) -> None:
+        """Publish the request."""
         now = self._clock()
         if self._begun is None:
             # The time runs from here, so that the runner is told just what the caller asked for.
@@ -140,17 +159,11 @@ class Exchange:
         data = encode_request(Request(self._tool, self._call_id, self._args, left))
         most = self._options.max_request
         if most is not None and len(data) > most:
-            self._refuse_too_large(len(data))
-        self._publish(data)
-
-    def _refuse_too_large(self, size: int) -> None:
-        """Refuse, before anything is published, what the runner would refuse."""
-        # The options are those of the last look; the runner may take more by now.
-        self._options = self._source.current(self.waiter.held)
-        most = self._options.max_request
-        if most is not None and size > most:
+            # The runner would refuse it, too.
+            size = len(data)
             text = f"the request has {size} bytes; the runner's RELAY_MAX_REQUEST_BYTES is {most}"
             raise CallError(text, code="too_large", may_have_run=False)
+        self._publish(data)
 
     def _publish(self, data: bytes) -> None:
         held = self.waiter.held
@@ -165,20 +178,12 @@ class Exchange:
                 raise CannotPublish(text) from None
             self._publish(data)
 
-    def _response(self, *, heard: bool) -> Generator[float, bool, Response]:
-        """Wait for the response, on events with the poll underneath, until the deadline.
-
-        ``heard`` is whether the waiter hears of whatever concerns it. Then nothing is looked at but
-        the response: on one processor, a look around would take the runner's time.
-        """
-        look_around = self._catch_up
+    def _response(self) -> Generator[float, bool, Response]:
+        """Wait for the response, on events with the poll underneath, until the deadline."""
         if self._watch_after:
             response = yield from self._glance()
             if response is not None:
                 return response
-        elif not heard:
-            look_around()
-            look_around = self._look_around
         interval, idle = self._options.poll, 0
         while True:
             left = self._deadline - self._clock()
@@ -196,37 +201,18 @@ class Exchange:
                 if woken:
                     self._source.unheard = 0
                 return response
-            if look_around():
-                interval, idle = self._options.poll, 0
-            look_around = self._look_around
-
-    def _catch_up(self) -> bool:
-        """Take in what has changed since the last call, and tell whether the options have."""
-        changed = self._look_around()
-        if changed and self._own_timeout is None and self._begun is not None:
-            before, self._timeout = self._timeout, self._options.timeout
-            if before != self._timeout:
-                self._deadline = self._begun + self._timeout
-                self._ask_again(self.waiter.held)
-        return changed
-
-    def _look_around(self) -> bool:
-        """Take in what has changed during the call, and tell whether the options have.
-
-        Without a directory the call goes on: it may be made again before the deadline, or its
-        runner may still hold the old one.
-        """
-        try:
-            return self._refresh()
-        except NoDirectory:
-            return False
+            # Without a directory: it may be made again before the deadline, or its runner may still
+            # hold the old one.
+            with suppress(NoDirectory):
+                if self._refresh():
+                    interval, idle = self._options.poll, 0
 
     def _doubt(self) -> Generator[float, bool, bool]:
         """Take in that a watch did not tell of an answer; return whether it does so after all."""
         # Where much is going on, the poll may find an answer before its signal is read.
         if self.waiter.signals and (yield _TOLD_WITHIN):
             return True
-        # What else is not heard of, nobody knows: the next call makes a watch anew, and looks.
+        # However it has become deaf: the next call makes a watch anew.
         self.waiter.held.leases.clear()
         self._source.doubt()
         return False
@@ -270,13 +256,16 @@ class Exchange:
         held = self._directory.current()
         if held is not self.waiter.held:
             self._ask_again(held)
-        before, self._options = self._options, self._source.current(held)
-        self.waiter.watch = self._options.watch
-        self.waiter.signals = self._options.signals
-        return before != self._options
+        return self._go_by(self._source.current(held))
+
+    def _go_by(self, options: Options) -> bool:
+        """Take over the options in force; tell whether they are others than before."""
+        before, self._options = self._options, options
+        self.waiter.watch, self.waiter.signals = options.watch, options.signals
+        return before != options
 
     def _ask_again(self, held: Held) -> None:
-        """Ask by what is true now: in another directory, or with another deadline."""
+        """Ask in the directory that is at the path now."""
         # RACE: where the request is still there, no runner has it, and it is put again; where it
         # is not, a runner may have it, and only its answer is waited for.
         still_there = discard(self.waiter.held.fd, self._request)

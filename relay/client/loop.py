@@ -25,7 +25,8 @@ async def drive(exchange: Exchange) -> str:
     waiter, steps = exchange.waiter, exchange.steps()
     try:
         next(steps)
-        seconds = steps.send(wakes.listen(waiter))
+        wakes.attend(waiter)
+        seconds = next(steps)
         while True:
             seconds = steps.send(await wakes.wait(waiter, seconds))
     except StopIteration as done:

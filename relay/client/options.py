@@ -110,6 +110,11 @@ class OptionsSource:
         """Return the options as of the last look, where there was one."""
         return self._read[1] or self.current(held)
 
+    def are_those_at(self, path: str) -> bool:
+        """Tell whether the options go by the very relay.json that is in the directory ``path``."""
+        stamp = self._read[0]
+        return stamp is not None and stamp == _stamp(f"{path}/{RELAY_JSON}")
+
     def current(self, held: Held) -> Options:
         """Return the options now; they are made anew only when relay.json has changed."""
         stamp, options = self._read
@@ -278,8 +283,12 @@ def _tools(body: Any) -> Tuple[Dict[str, Any], ...]:
 
 def stamp_of(held: Held) -> Optional[_Stamp]:
     """Return what changes with relay.json; ``None`` where there is none."""
+    return _stamp(RELAY_JSON, held.fd)
+
+
+def _stamp(path: str, dirfd: Optional[int] = None) -> Optional[_Stamp]:
     try:
-        found = os.stat(RELAY_JSON, dir_fd=held.fd, follow_symlinks=False)
+        found = os.stat(path, dir_fd=dirfd, follow_symlinks=False)
     except OSError:
         return None
     return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)

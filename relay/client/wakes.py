@@ -18,10 +18,6 @@ from relay.activity import CLOSED, LOOK_EVERYWHERE, DirectoryWatch, Hint
 from relay.client.directory import Held
 from relay.protocol import RELAY_JSON, RESPONSE_SUFFIX
 
-#: Seconds that are gone by events alone: a file system may be silent about some of them, or all.
-#: relay.json's changes reach a polling writer within them, too (design section 7).
-LONGEST_WAIT = 1.0
-
 #: What a writer waits for. Its own requests and their claims appear beside it, and wake nobody.
 _ENDINGS = (RESPONSE_SUFFIX.encode(), RELAY_JSON.encode())
 
@@ -29,15 +25,12 @@ _ENDINGS = (RESPONSE_SUFFIX.encode(), RELAY_JSON.encode())
 class Lease:
     """A watch on one directory, given up when the last reference to it goes.
 
-    ``appearing`` is the event that it was armed for. ``news`` is how much news there had been when
-    somebody who waits on it last looked around, and ``until`` when that was too long ago.
+    ``appearing`` is the event that it was armed for.
     """
 
     def __init__(self, key: int, appearing: int, given_up: List[Tuple[int, int]]) -> None:
         self.key = key
         self.appearing = appearing
-        self.news = -1
-        self.until = 0.0
         self._given_up = given_up
 
     def __del__(self) -> None:
@@ -55,7 +48,7 @@ class Waiter:
 
     __slots__ = (
         *("held", "name", "watch", "signals"),
-        *("at", "future", "gate", "lease", "looks", "woken"),
+        *("at", "future", "gate", "lease", "woken"),
     )
 
     def __init__(self, held: Held, *, watch: bool, signals: bool = False) -> None:
@@ -65,8 +58,6 @@ class Waiter:
         self.signals = signals
         self.at: Optional[Hint] = None
         self.lease: Optional[Lease] = None
-        #: What its lease's ``news`` and ``until`` are once it has looked around.
-        self.looks: Optional[Tuple[int, float]] = None
         self.woken = False
         #: What a thread that follows waits on; closed until it is picked or woken.
         self.gate: Optional[Lock] = None
@@ -86,22 +77,6 @@ class Wakes:
         self._lock = Lock()
         self._waiters: Dict[Hint, Waiter] = {}
         self._given_up: List[Tuple[int, int]] = []
-        self._news = 0
-
-    def listen(self, waiter: Waiter) -> bool:
-        """Make ``waiter`` listen before it does what is answered.
-
-        Returns:
-            Whether it hears of whatever concerns it from here on, and nothing was missed since
-            somebody in its directory looked around. Else it must do so before it waits.
-        """
-        if self.attend(waiter) == TIMER:
-            return False
-        lease, now = waiter.held.leases.get(self), monotonic()
-        if lease is not None and lease.news == self._news and now < lease.until:
-            return True
-        waiter.looks = (self._news, now + LONGEST_WAIT)
-        return False
 
     def attend(self, waiter: Waiter) -> str:
         """Make ``waiter`` listen for what it names, where it wants a watch.
@@ -122,9 +97,6 @@ class Wakes:
         at, own = (lease.key, waiter.name), waiter.lease
         # RACE: two threads may both have armed; whoever asked for the same event has missed none.
         if waiter.at == at and own is not None and own.appearing == lease.appearing:
-            if waiter.looks is not None:
-                # Whoever comes back to wait has looked around; before, it may have come to nothing.
-                (lease.news, lease.until), waiter.looks = waiter.looks, None
             return LISTENING
         if waiter.at is not None:
             self.leave(waiter)
@@ -178,7 +150,6 @@ class Wakes:
                 if waiter is not None:
                     self._wake(waiter)
                 elif not name or name == RELAY_JSON:
-                    self._news += 1
                     for (its_key, _), each in self._waiters.items():
                         if its_key == key or hint == LOOK_EVERYWHERE:
                             self._wake(each)

@@ -189,7 +189,8 @@ def drive(exchange: Exchange) -> str:
     waiter, steps = exchange.waiter, exchange.steps()
     try:
         next(steps)
-        seconds = steps.send(wakes.listen(waiter))
+        wakes.attend(waiter)
+        seconds = next(steps)
         while True:
             seconds = steps.send(wakes.wait(waiter, seconds))
     except StopIteration as done:

@@ -141,7 +141,7 @@ class Calls:
             if not call.started:
                 call.started = True
                 next(call.steps)
-                woken = self._wakes.listen(call.waiter)
+                self._wakes.attend(call.waiter)
             seconds = call.steps.send(woken)
             while self._wakes.rouse(call.waiter):
                 seconds = call.steps.send(True)

@@ -12,8 +12,7 @@ import select
 import time
 from typing import Any, Dict, Optional, Union
 
-from relay.client.exchange import Exchange
-from relay.client.wakes import LONGEST_WAIT
+from relay.client.exchange import LONGEST_WAIT, Exchange
 from relay.client.writer import Writer, directory_of
 from relay.mcp import messages
 from relay.mcp.calls import Calls, Ready

@@ -89,7 +89,7 @@ class TestThreads:
         def wait(name: str) -> None:
             waiter = Waiter(held, watch=True)
             waiter.name = name
-            wakes.listen(waiter)
+            wakes.attend(waiter)
             ready.wait()
             if wakes.wait(waiter, 30.0):
                 woken.append(name)
@@ -115,7 +115,7 @@ class TestThreads:
         def wait(name: str, seconds: float) -> None:
             waiter = Waiter(held, watch=True)
             waiter.name = name
-            wakes.listen(waiter)
+            wakes.attend(waiter)
             ready.wait()
             results[name] = wakes.wait(waiter, seconds)
             wakes.leave(waiter)
@@ -138,7 +138,7 @@ class TestThreads:
         waiters = Waiter(held, watch=True), Waiter(held, watch=True)
         for waiter, name in zip(waiters, ("1.res.json", "2.res.json"), strict=True):
             waiter.name = name
-            wakes.listen(waiter)
+            wakes.attend(waiter)
             held.leases.clear()
         assert [LISTENING] * 2 == [wakes.attend(waiter) for waiter in waiters]
 
@@ -176,11 +176,11 @@ print(instances())
             directory.mkdir()
             held = Held(str(directory))
             waiter = Waiter(held, watch=True)
-            wakes.listen(waiter)
+            wakes.attend(waiter)
             wakes.leave(waiter)
             del held, waiter
         held = Held(str(session))
-        wakes.listen(Waiter(held, watch=True))
+        wakes.attend(Waiter(held, watch=True))
         assert 1 == len(wakes._watch.keys)
 
 
