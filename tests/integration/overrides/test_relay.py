@@ -125,7 +125,7 @@ class TestObeying:
         text = "x" * 3000
         assert text == writer.call("echo", {"text": text})
         relay.change("set", "RELAY_MAX_REQUEST_BYTES=2KiB")
-        with pytest.raises(Exception, match="larger than 2048"):
+        with pytest.raises(Exception, match="RELAY_MAX_REQUEST_BYTES is 2048"):
             writer.call("echo", {"text": text})
         relay.change("restore", "--all")
         assert text == writer.call("echo", {"text": text})
